@@ -1,0 +1,260 @@
+"""Clocks: from projected features to non-decreasing trajectories and the variance of where they are.
+
+A clock is the running integral of a non-negative rate (paper, Eq. 1). Shapes follow the paper's multi-head
+layout: features and clocks are (B, H, L, D), masks (B, L) with True = valid (the public functions take torch's
+opposite convention, True = padding, and translate once).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+Phi = Callable[[Tensor], Tensor]
+
+CLOCKS = ("normalized", "unnormalized", "causal")
+VARIANCES = ("surrogate", "empirical", "exact")
+CAUSAL_NORMS = ("channel", "cumulative", "none")
+
+
+def rational(x: Tensor) -> Tensor:
+    """φ(x) = ½ (1 + x (1 + x + |x|)/(1 + |x|)): softplus-like, but neither tail loses its gradient quickly."""
+    magnitude = x.abs()
+    return 0.5 * (1 + x * (1 + x + magnitude) / (1 + magnitude))
+
+
+PHIS: dict[str, Phi] = {"rational": rational, "softplus": F.softplus, "exp": torch.exp}
+
+
+def resolve_phi(phi: str | Phi) -> Phi:
+    """The rate function by name, or any callable that maps features to values ≥ 0."""
+    if callable(phi):
+        return phi
+    if phi not in PHIS:
+        raise ValueError(
+            f"phi: got {phi!r}, expected one of {sorted(PHIS)} or a callable returning values ≥ 0"
+        )
+    return PHIS[phi]
+
+
+@lru_cache(maxsize=64)
+def mean_rate(phi: str | Phi) -> float:
+    """μ = E[φ(z)], z ~ N(0, 1): the tick a clock makes per step when its features are standardised.
+
+    Gauss–Hermite quadrature in fp64, so that any callable φ gets its own unit of time.
+    """
+    nodes, weights = np.polynomial.hermite_e.hermegauss(80)
+    values = resolve_phi(phi)(torch.from_numpy(nodes)).numpy()
+    return float(np.sum(weights * values) / np.sqrt(2 * np.pi))
+
+
+def masked_time_norm(x: Tensor, valid: Tensor, eps: float) -> Tensor:
+    """MaskedTimeNorm of Algorithm 1: per channel, standardise over the valid time steps; padding becomes 0."""
+    keep = valid[:, None, :, None]  # (B, 1, L, 1)
+    count = keep.sum(-2, keepdim=True).clamp(min=1)
+    x = x.masked_fill(~keep, 0.0)
+    centred = (x - x.sum(-2, keepdim=True) / count).masked_fill(~keep, 0.0)
+    spread = centred.square().sum(-2, keepdim=True) / count
+    return centred * torch.rsqrt(spread + eps)
+
+
+def cumulative_time_norm(x: Tensor, valid: Tensor, eps: float) -> Tensor:
+    """Causal counterpart of MaskedTimeNorm: step s is standardised with the statistics of steps ≤ s.
+
+    Sums are taken about the first valid feature, which every step already knows, so that a large common offset
+    does not cancel away in the variance.
+    """
+    keep = valid[:, None, :, None]
+    x = x.masked_fill(~keep, 0.0)
+    first = x.gather(-2, valid.int().argmax(-1)[:, None, None, None].expand(*x.shape[:2], 1, x.shape[-1]))
+    y = (x - first).masked_fill(~keep, 0.0)
+    count = keep.cumsum(-2).clamp(min=1)
+    return standardise_running(y, count, y.cumsum(-2), y.square().cumsum(-2), eps).masked_fill(~keep, 0.0)
+
+
+def standardise_running(y: Tensor, count: Tensor, total: Tensor, total_square: Tensor, eps: float) -> Tensor:
+    """One formula for the one-shot pass and the streaming step: (y − mean) / √(var + ε) from running sums."""
+    mean = total / count
+    spread = (total_square / count - mean.square()).clamp(min=0.0)
+    return (y - mean) * torch.rsqrt(spread + eps)
+
+
+def channel_norm(x: Tensor, eps: float) -> Tensor:
+    """Standardise each step over its own channels: causal, and it leaves the rate of the whole clock free."""
+    return F.layer_norm(x, x.shape[-1:], eps=eps)
+
+
+def causal_norm(x: Tensor, valid: Tensor, norm: str, eps: float) -> Tensor:
+    """Normalise target features without looking ahead."""
+    if norm == "cumulative":
+        return cumulative_time_norm(x, valid, eps)
+    x = x.masked_fill(~valid[:, None, :, None], 0.0)
+    return channel_norm(x, eps).masked_fill(~valid[:, None, :, None], 0.0) if norm == "channel" else x
+
+
+def edge_rates(eta: Tensor, valid: Tensor, phi: Phi, eps: float) -> Tensor:
+    """g_i = φ((η_i + η_{i+1})/2) + ε on mid-edges, zero where either end is padding.  (B, H, L-1, D)"""
+    both = (valid[:, :-1] & valid[:, 1:])[:, None, :, None]
+    return (phi(0.5 * (eta[..., :-1, :] + eta[..., 1:, :])) + eps).masked_fill(~both, 0.0)
+
+
+def accumulate(rates: Tensor) -> Tensor:
+    """λ_0 = 0, λ_i = Σ_{j<i} g_j: the clock reads zero at the first step.  (B, H, L-1, D) → (B, H, L, D)
+
+    Summed and kept in fp64 where the device has it: two clocks meet where their difference is tiny beside their
+    readings, and rounding each reading to fp32 would be the largest error of the whole attention.
+    """
+    wide = rates.dtype if rates.device.type == "mps" else torch.float64
+    return F.pad(rates.cumsum(-2, dtype=wide), (0, 0, 1, 0))
+
+
+@dataclass(frozen=True)
+class ClockPair:
+    """Both clocks and the variance each contributes: all that the meeting score needs."""
+
+    query: Tensor  # λ_s (B, H, S, D), fp64 where the device has it
+    key: Tensor  # λ_t (B, H, T, D), likewise
+    query_variance: Tensor  # A_X(s) (B, H, S), or (B, 1, S) where it does not depend on the head
+    key_variance: Tensor  # A_Y(t) (B, H, T) or (B, 1, T)
+
+
+def positions(valid: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+    """(index + ½) of every valid step and the number of valid steps.  (B, 1, L), (B, 1, 1)"""
+    index = (valid.cumsum(-1).to(dtype) - 0.5).clamp(min=0.5)
+    count = valid.sum(-1, keepdim=True).clamp(min=1).to(dtype)
+    return index[:, None], count[:, None]
+
+
+def normalized_clock(x: Tensor, valid: Tensor, phi: Phi, variance: str, eps: float) -> tuple[Tensor, Tensor]:
+    """λ running 0 → 1 on every channel (Eq. 1) and its Brownian-bridge variance A (Eq. 4)."""
+    eta = masked_time_norm(x, valid, eps)
+    rates = edge_rates(eta, valid, phi, eps)
+    clock = accumulate(rates)
+    total = clock[..., -1:, :]  # padding adds nothing, so the last reading is the total
+    clock = clock / torch.where(total > 0, total, 1.0)  # one valid step: no edge, λ = 0
+    clock = clock.masked_fill(~valid[:, None, :, None], 0.0)
+    index, count = positions(valid, x.dtype)
+    pos = index / count
+    if variance == "exact":
+        return clock, exact_variance(eta, valid, phi, normalized=True)
+    return clock, pos * (1 - pos) / count * noise_scale(rates, valid, variance)
+
+
+def unnormalized_clock(
+    x: Tensor, valid: Tensor, phi: Phi, variance: str, eps: float
+) -> tuple[Tensor, Tensor]:
+    """λ̃ and its diffusive variance as Algorithm 1 prints them: var = pos, contributed as var/len (Eq. 5).
+
+    The printed algorithm omits the text's rescaling λ̄ = λ̃/(μ S), so the two clocks keep their own units.
+    """
+    eta = masked_time_norm(x, valid, eps)
+    rates = edge_rates(eta, valid, phi, eps)
+    clock = accumulate(rates).masked_fill(~valid[:, None, :, None], 0.0)
+    index, count = positions(valid, x.dtype)
+    if variance == "exact":
+        return clock, exact_variance(eta, valid, phi, normalized=False)
+    return clock, index / count * noise_scale(rates, valid, variance)
+
+
+def causal_target_clock(
+    x: Tensor, valid: Tensor, phi: Phi, norm: str, unit: Tensor, mu: float, eps: float
+) -> tuple[Tensor, Tensor]:
+    """λ̄_s = λ̃_s/(μ r T) and Ã(s) = (s + ½)/(r T)²: diffusive, dimensionless, and blind to the future.
+
+    `unit` is r·T per item, (B, 1, 1): the expected number of target steps, known before the first of them.
+    """
+    eta = causal_norm(x, valid, norm, eps)
+    clock = accumulate(edge_rates(eta, valid, phi, eps)) / (mu * unit[..., None])
+    index, _ = positions(valid, x.dtype)
+    return clock.masked_fill(~valid[:, None, :, None], 0.0), index / unit.square()
+
+
+def noise_scale(rates: Tensor, valid: Tensor, variance: str) -> Tensor | float:
+    """K/μ² of one side (Eq. 4): 1 for the surrogate, else estimated from the rates themselves.  (B, H, 1)
+
+    K is the integrated autocovariance, estimated with Bartlett weights (Newey–West: never negative), whose
+    bandwidth depends on each item's own length so that a batch equals its items run alone.
+    """
+    if variance == "surrogate" or rates.shape[-2] == 0:
+        return 1.0
+    both = (valid[:, :-1] & valid[:, 1:])[:, None, :, None]
+    count = both.sum(-2, keepdim=True).clamp(min=1)  # edges (B, 1, 1, 1)
+    mean = rates.sum(-2, keepdim=True) / count
+    centred = (rates - mean).masked_fill(~both, 0.0)
+    bandwidth = (4 * (count / 100.0) ** (2 / 9)).floor()
+    integrated = centred.square().sum(-2, keepdim=True) / count  # γ(0) (B, H, 1, D)
+    for lag in range(1, min(bartlett_limit(rates.shape[-2]), rates.shape[-2] - 1) + 1):
+        weight = (1 - lag / (bandwidth + 1)).clamp(min=0.0)
+        covariance = (centred[..., lag:, :] * centred[..., :-lag, :]).sum(-2, keepdim=True) / count
+        integrated = integrated + 2 * weight * covariance
+    ratio = (integrated / mean.square().clamp(min=1e-12)).mean(-1)  # (B, H, 1)
+    # A perfectly even clock has no noise; the floor keeps its score finite instead of infinitely sharp.
+    return torch.where(both.any(-2), ratio.clamp(min=1e-3), 1.0)
+
+
+def bartlett_limit(edges: int) -> int:
+    """The largest lag any item of this padded length can use."""
+    return int(4 * (edges / 100.0) ** (2 / 9))
+
+
+def exact_variance(eta: Tensor, valid: Tensor, phi: Phi, *, normalized: bool) -> Tensor:
+    """A(s) = ∫∫ J_s(u) C(u, v) J_s(v) for white noise of unit strength on η, averaged over channels.  (B, H, L)
+
+    With J_s(u) = (1{u ≤ s} − λ_s) φ'(η_u)/∫φ the double integral collapses to two running sums. It is evaluated
+    at the centre of each step, as the surrogate's pos = (i + ½)/n is, so the end points keep a positive variance.
+    Unnormalized clocks take J_s(u) = 1{u ≤ s} φ'(η_u), in the units of the printed surrogate var/len.
+    """
+    keep = valid[:, None, :, None]
+    rate, slope = torch.func.jvp(phi, (eta,), (torch.ones_like(eta),))
+    rate, power = rate.masked_fill(~keep, 0.0), slope.square().masked_fill(~keep, 0.0)
+    total_rate = rate.sum(-2, keepdim=True).clamp(min=1e-12)
+    before_power = power.cumsum(-2) - 0.5 * power  # ∫_0^s φ'²
+    if not normalized:
+        count = keep.sum(-2, keepdim=True).clamp(min=1)
+        return (before_power * count / total_rate.square()).mean(-1).clamp(min=1e-12)
+    reading = (rate.cumsum(-2) - 0.5 * rate) / total_rate  # λ_s
+    after_power = power.sum(-2, keepdim=True) - before_power
+    exact = (1 - reading).square() * before_power + reading.square() * after_power
+    return (exact / total_rate.square()).mean(-1).clamp(min=1e-12)
+
+
+def pace_unit(pace: float | Tensor, key_valid: Tensor, dtype: torch.dtype) -> Tensor:
+    """r·T: target steps expected for each item's source.  (B, 1, 1)"""
+    pace = torch.as_tensor(pace, dtype=dtype, device=key_valid.device).expand(key_valid.shape[0])
+    return (pace * key_valid.sum(-1).clamp(min=1))[:, None, None]
+
+
+def clock_pair(
+    query: Tensor,
+    key: Tensor,
+    query_valid: Tensor,
+    key_valid: Tensor,
+    *,
+    clocks: str,
+    phi: str | Phi,
+    variance: str,
+    eps: float,
+    pace: float | Tensor | None = None,
+    causal_norm: str = "channel",
+) -> ClockPair:
+    """Both clocks and their variances from projected features, whatever the kind of clock."""
+    rate = resolve_phi(phi)
+    if clocks == "unnormalized":
+        query_clock, query_variance = unnormalized_clock(query, query_valid, rate, variance, eps)
+        key_clock, key_variance = unnormalized_clock(key, key_valid, rate, variance, eps)
+        return ClockPair(query_clock, key_clock, query_variance, key_variance)
+    key_clock, key_variance = normalized_clock(key, key_valid, rate, variance, eps)
+    if clocks == "normalized":
+        query_clock, query_variance = normalized_clock(query, query_valid, rate, variance, eps)
+    else:
+        unit = pace_unit(pace if pace is not None else 1.0, key_valid, query.dtype)
+        query_clock, query_variance = causal_target_clock(
+            query, query_valid, rate, causal_norm, unit, mean_rate(phi), eps
+        )
+    return ClockPair(query_clock, key_clock, query_variance, key_variance)

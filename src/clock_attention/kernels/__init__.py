@@ -1,0 +1,1 @@
+"""Implementations of clock attention. `reference` is the specification; every other one is tested against it."""
