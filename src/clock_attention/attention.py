@@ -56,9 +56,7 @@ def clock_attention(
     Returns:
         output (B, H, S, Dv) and weights (B, H, S, T) or None. Rows with no allowed key are zero in both.
     """
-    validate(
-        query, key, value, clocks=clocks, variance=variance, pace=pace, causal_norm=causal_norm, impl=impl
-    )
+    validate(query, key, value, clocks=clocks, variance=variance, pace=pace, causal_norm=causal_norm, impl=impl)
     phi_function = resolve_phi(phi)
     batch, heads, targets, _ = query.shape
     sources = key.shape[2]
@@ -137,9 +135,7 @@ def validate(
         if not tensor.is_floating_point():
             raise TypeError(f"{name}: got dtype {tensor.dtype}, expected a floating point type")
         if tensor.shape[2] == 0 or tensor.shape[3] == 0:
-            raise ValueError(
-                f"{name}: got shape {tuple(tensor.shape)}, expected at least one step and channel"
-            )
+            raise ValueError(f"{name}: got shape {tuple(tensor.shape)}, expected at least one step and channel")
     if key.shape != (*query.shape[:2], key.shape[2], query.shape[3]):
         raise ValueError(
             f"key: got shape {tuple(key.shape)}, expected batch, heads and channels of the query "
@@ -203,7 +199,5 @@ def head_scale(logit_scale: float | Tensor, heads: int, like: Tensor) -> Tensor:
     dtype = torch.promote_types(like.dtype, torch.float32)
     scale = torch.as_tensor(logit_scale, dtype=dtype, device=like.device).reshape(-1, 1, 1)
     if scale.shape[0] not in (1, heads):
-        raise ValueError(
-            f"logit_scale: got {scale.shape[0]} values, expected 1 or one for each of {heads} heads"
-        )
+        raise ValueError(f"logit_scale: got {scale.shape[0]} values, expected 1 or one for each of {heads} heads")
     return scale

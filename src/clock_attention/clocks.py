@@ -37,9 +37,7 @@ def resolve_phi(phi: str | Phi) -> Phi:
     if callable(phi):
         return phi
     if phi not in PHIS:
-        raise ValueError(
-            f"phi: got {phi!r}, expected one of {sorted(PHIS)} or a callable returning values ≥ 0"
-        )
+        raise ValueError(f"phi: got {phi!r}, expected one of {sorted(PHIS)} or a callable returning values ≥ 0")
     return PHIS[phi]
 
 
@@ -146,9 +144,7 @@ def normalized_clock(x: Tensor, valid: Tensor, phi: Phi, variance: str, eps: flo
     return clock, pos * (1 - pos) / count * noise_scale(rates, valid, variance)
 
 
-def unnormalized_clock(
-    x: Tensor, valid: Tensor, phi: Phi, variance: str, eps: float
-) -> tuple[Tensor, Tensor]:
+def unnormalized_clock(x: Tensor, valid: Tensor, phi: Phi, variance: str, eps: float) -> tuple[Tensor, Tensor]:
     """λ̃ and its diffusive variance as Algorithm 1 prints them: var = pos, contributed as var/len (Eq. 5).
 
     The printed algorithm omits the text's rescaling λ̄ = λ̃/(μ S), so the two clocks keep their own units.

@@ -2,8 +2,8 @@
 
 Distances are taken directly, never by the Gram form, whose cancellation is divided by a variance that falls to
 about ½/n² at both ends of a sequence. Each block of queries reads both clocks relative to its own centre, taken in
-fp64 and then rounded, so that what is rounded is small where the clocks meet. Rows are processed in blocks; while training each block is recomputed in the
-backward pass instead of keeping its (block, T) tensors.
+fp64 and then rounded, so that what is rounded is small where the clocks meet. While training, each block is
+recomputed in the backward pass instead of keeping its (block, T) tensors.
 """
 
 from __future__ import annotations
@@ -54,9 +54,7 @@ def forward(
             logit_scale,
             eps,
         )
-        output, weight = (
-            checkpoint(attend, *arguments, use_reentrant=False) if recompute else attend(*arguments)
-        )
+        output, weight = checkpoint(attend, *arguments, use_reentrant=False) if recompute else attend(*arguments)
         outputs.append(output)
         if return_weights:
             weights.append(weight)
