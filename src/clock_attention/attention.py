@@ -165,13 +165,13 @@ def validate(
         raise ValueError(f"pace: got {pace}, expected a positive number of target steps per source token")
 
 
-def valid_steps(name: str, mask: Tensor | None, shape: tuple[int, int], device: torch.device) -> Tensor:
+def valid_steps(name: str, mask: Tensor | None, shape: tuple[int, ...], device: torch.device) -> Tensor:
     """torch's padding mask (True = padding) turned into the valid steps the method speaks of."""
     if mask is None:
         return torch.ones(shape, dtype=torch.bool, device=device)
     if mask.dtype != torch.bool:
         raise TypeError(f"{name}: got dtype {mask.dtype}, expected torch.bool with True = padding")
-    if tuple(mask.shape) != shape:
+    if tuple(mask.shape) != tuple(shape):
         raise ValueError(f"{name}: got shape {tuple(mask.shape)}, expected {shape}")
     return ~mask
 

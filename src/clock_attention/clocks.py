@@ -207,7 +207,7 @@ def exact_variance(eta: Tensor, valid: Tensor, phi: Phi, *, normalized: bool) ->
     Unnormalized clocks take J_s(u) = 1{u ≤ s} φ'(η_u), in the units of the printed surrogate var/len.
     """
     keep = valid[:, None, :, None]
-    rate, slope = torch.func.jvp(phi, (eta,), (torch.ones_like(eta),))
+    rate, slope = torch.func.jvp(phi, (eta,), (torch.ones_like(eta),))[:2]
     rate, power = rate.masked_fill(~keep, 0.0), slope.square().masked_fill(~keep, 0.0)
     total_rate = rate.sum(-2, keepdim=True).clamp(min=1e-12)
     before_power = power.cumsum(-2) - 0.5 * power  # ∫_0^s φ'²

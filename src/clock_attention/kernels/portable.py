@@ -1,7 +1,7 @@
 """Clock attention in plain torch, for any device: accurate, differentiable, memory O(block · T).
 
 Distances are taken directly, never by the Gram form, whose cancellation is divided by a variance that falls to
-about ½/n² at both ends of a sequence. Each block of queries reads both clocks relative to its own centre, taken in
+about ½/n² at both ends of a sequence. Each block of queries reads both clocks relative to its first row, taken in
 fp64 and then rounded, so that what is rounded is small where the clocks meet. While training, each block is
 recomputed in the backward pass instead of keeping its (block, T) tensors.
 """
@@ -17,7 +17,7 @@ from torch.utils.checkpoint import checkpoint
 from clock_attention.clocks import ClockPair
 
 BLOCK_ELEMENTS = 2**20  # logits alive at a time, over batch and heads: 4 MiB in fp32
-BLOCK_ROWS = 64  # at most: a block must stay short for its centre to be near every one of its readings
+BLOCK_ROWS = 64  # at most: a block must stay short for its first reading to be near all the others
 
 
 def forward(
@@ -83,7 +83,8 @@ def attend(
 ) -> tuple[Tensor, Tensor]:
     """One block of queries against all keys."""
     dtype = query_variance.dtype
-    centre = query_clock.detach().mean((-2, -1), keepdim=True)
+    # The first row's reading, not the block's mean: a row must not depend on later ones, not even in its rounding.
+    centre = query_clock[..., :1, :].detach().mean(-1, keepdim=True)
     query_clock, key_clock = (query_clock - centre).to(dtype), (key_clock - centre).to(dtype)
     distance = torch.cdist(query_clock, key_clock, compute_mode="donot_use_mm_for_euclid_dist").square()
     sigma2 = query_variance[..., :, None] + key_variance[..., None, :]  # Σ² (B, H or 1, s, T)
