@@ -1,0 +1,285 @@
+"""Alignment: from attention weights or clocks to a hard monotone path, durations and quality measures.
+
+Rows are queries (target steps), columns keys (source tokens). Everything here looks at one (S, T) matrix at a time;
+`attention_matrices` cuts batches, heads and padding down to that. Nothing is differentiable: the results are
+NumPy arrays. `timestamps` turns durations into seconds and files.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+
+import numba
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from torch import Tensor
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+HEADS = ("mean", "diagonal", "focused")
+SMALLEST_WEIGHT = 1e-38  # stands in for weights that underflowed to 0, so that no path scores −∞
+BACKWARD_TOLERANCE = 0.1  # tokens: an expected position that falls back by less is wobble, not a violation
+
+
+def attention_matrices(
+    weights: Tensor | ArrayLike,
+    query_lengths: int | Tensor | ArrayLike | None = None,
+    key_lengths: int | Tensor | ArrayLike | None = None,
+    heads: str = "mean",
+) -> list[FloatArray]:
+    """One (S, T) matrix per item of (S, T), (B, S, T) or (B, H, S, T) weights, with the padding cut off.
+
+    Several heads become one matrix per item: their "mean", the most "diagonal" head (least diagonal deviation) or
+    the most "focused" (largest focus rate). Concatenate layers along the head dimension to choose among all of them.
+    """
+    if heads not in HEADS:
+        raise ValueError(f"heads: got {heads!r}, expected one of {', '.join(map(repr, HEADS))}")
+    array = _floats(weights)
+    if array.ndim not in (2, 3, 4) or 0 in array.shape:
+        raise ValueError(f"weights: got shape {array.shape}, expected (S, T), (B, S, T) or (B, H, S, T), none empty")
+    array = array.reshape(1 if array.ndim == 2 else array.shape[0], -1, *array.shape[-2:])  # (B, H, S, T)
+    batch, _, queries, keys = array.shape
+    targets = _lengths("query_lengths", query_lengths, batch, queries)
+    sources = _lengths("key_lengths", key_lengths, batch, keys)
+    matrices = []
+    for item, s, t in zip(array, targets, sources, strict=True):
+        stack = item[:, :s, :t]
+        for head in stack:
+            _check_weights(head)
+        if heads == "mean" or len(stack) == 1:
+            matrices.append(stack.mean(0))
+        elif heads == "focused":
+            matrices.append(stack[int(np.argmax([focus_rate(head) for head in stack]))].copy())
+        else:
+            matrices.append(stack[int(np.argmin([diagonal_deviation(head) for head in stack]))].copy())
+    return matrices
+
+
+def path_from_weights(weights: Tensor | ArrayLike) -> IntArray:
+    """The monotone path that maximises Σ log weight of one (S, T) matrix.  (S,)"""
+    return monotone_path(np.log(np.maximum(_check_weights(_floats(weights)), SMALLEST_WEIGHT)))
+
+
+def path_from_clocks(query_clock: Tensor | ArrayLike, key_clock: Tensor | ArrayLike) -> IntArray:
+    """The monotone path that minimises Σ ‖λ_s − λ_t‖² of clocks (S, D) and (T, D), or (H, S, D) and (H, T, D).  (S,)
+
+    This is dynamic time warping of the clocks themselves. Cut padding off first.
+    """
+    query, key = _floats(query_clock), _floats(key_clock)
+    if (
+        query.ndim not in (2, 3)
+        or query.ndim != key.ndim
+        or query.shape[:-2] + query.shape[-1:] != (key.shape[:-2] + key.shape[-1:])
+    ):
+        raise ValueError(
+            f"query_clock, key_clock: got shapes {query.shape} and {key.shape}, expected (S, D) and (T, D), "
+            "or (H, S, D) and (H, T, D)"
+        )
+    query, key = query.reshape(-1, *query.shape[-2:]), key.reshape(-1, *key.shape[-2:])
+    # The Gram form is safe here: in fp64 its cancellation is far below any distance that can change the path.
+    cross = np.einsum("hsd,htd->st", query, key, optimize=True)
+    return monotone_path(2 * cross - np.square(query).sum((0, 2))[:, None] - np.square(key).sum((0, 2)))
+
+
+def monotone_path(scores: Tensor | ArrayLike) -> IntArray:
+    """The path with the largest Σ_s scores[s, path[s]], one key for every query, never going back.  (S, T) → (S,)
+
+    With S ≥ T the path starts on the first key, ends on the last, and each step stays or moves to the next, so every
+    key is visited. With S < T that is impossible: then each step moves on by one key or more, so S keys are
+    visited once and T − S are skipped, wherever that scores best. Ties stay, or skip as little as they can.
+    """
+    array = _floats(scores)
+    if array.ndim != 2 or 0 in array.shape:
+        raise ValueError(f"scores: got shape {array.shape}, expected one non-empty (S, T) matrix")
+    if not np.isfinite(array).all():
+        raise ValueError("scores: got NaN or infinite values, expected finite ones; cut the padding off first")
+    array = np.ascontiguousarray(array)
+    return _stay_or_advance(array) if array.shape[0] >= array.shape[1] else _always_advance(array)
+
+
+@numba.njit(cache=True, nogil=True)
+def _stay_or_advance(scores: FloatArray) -> IntArray:
+    queries, keys = scores.shape
+    advanced = np.zeros((queries, keys), np.bool_)
+    best = np.full(keys + 1, -np.inf)  # best[t + 1] belongs to key t; best[0] is the impossible key before the first
+    best[1] = scores[0, 0]
+    for s in range(1, queries):
+        # Only keys that can be reached, and from which the last key can still be; downwards, so that best[t] is
+        # the previous query's.
+        for t in range(min(s, keys - 1), max(0, keys - queries + s) - 1, -1):
+            advanced[s, t] = best[t] > best[t + 1]
+            best[t + 1] = max(best[t], best[t + 1]) + scores[s, t]
+    path = np.empty(queries, np.int64)
+    t = keys - 1
+    for s in range(queries - 1, -1, -1):
+        path[s] = t
+        t -= advanced[s, t]
+    return path
+
+
+@numba.njit(cache=True, nogil=True)
+def _always_advance(scores: FloatArray) -> IntArray:
+    queries, keys = scores.shape
+    came_from = np.zeros((queries, keys), np.int32)
+    best = scores[0].copy()
+    for s in range(1, queries):
+        row = np.full(keys, -np.inf)
+        source = s - 1
+        for t in range(s, keys - queries + s + 1):
+            if best[t - 1] >= best[source]:
+                source = t - 1
+            came_from[s, t] = source
+            row[t] = best[source] + scores[s, t]
+        best = row
+    path = np.empty(queries, np.int64)
+    t = queries - 1 + np.argmax(best[queries - 1 :])
+    for s in range(queries - 1, -1, -1):
+        path[s] = t
+        t = came_from[s, t]
+    return path
+
+
+def path_durations(path: ArrayLike, keys: int) -> IntArray:
+    """How many queries the path spends on each key; sums to S exactly.  (S,) → (T,)"""
+    steps = np.asarray(path)
+    if steps.ndim != 1 or not np.issubdtype(steps.dtype, np.integer) or ((steps < 0) | (steps >= keys)).any():
+        raise ValueError(f"path: got {steps!r}, expected (S,) integers between 0 and {keys - 1}")
+    return np.bincount(steps, minlength=keys).astype(np.int64)
+
+
+def durations(
+    weights: Tensor | ArrayLike,
+    query_lengths: int | Tensor | ArrayLike | None = None,
+    key_lengths: int | Tensor | ArrayLike | None = None,
+    heads: str = "mean",
+) -> list[IntArray]:
+    """Queries spent on each key along the best monotone path, one (T,) array per item of a batch."""
+    matrices = attention_matrices(weights, query_lengths, key_lengths, heads)
+    return [path_durations(path_from_weights(matrix), matrix.shape[1]) for matrix in matrices]
+
+
+@dataclass(frozen=True)
+class Quality:
+    """How well one attention matrix aligns. Made by `measure_quality`, which defines each number."""
+
+    queries: int
+    keys: int
+    expected_violations: int
+    argmax_violations: int
+    skipped: int
+    repeated: int
+    coverage: float
+    focus: float
+    entropy: float
+    normalized_entropy: float
+    diagonal_deviation: float
+
+    def as_dict(self) -> dict[str, int | float]:
+        return asdict(self)
+
+    def __str__(self) -> str:
+        return (
+            f"{self.queries} queries × {self.keys} keys: {self.skipped} skipped, {self.repeated} repeated, "
+            f"{self.expected_violations} steps back ({self.argmax_violations} by argmax), "
+            f"coverage {self.coverage:.1%}, focus {self.focus:.3f}, "
+            f"entropy {self.entropy:.3f} nats ({self.normalized_entropy:.1%}), "
+            f"off the diagonal {self.diagonal_deviation:.1%}"
+        )
+
+
+def measure_quality(weights: Tensor | ArrayLike, required: Sequence[bool] | ArrayLike | None = None) -> Quality:
+    """Measure the soft attention of one (S, T) matrix; the hard path plays no part, it would hide every fault.
+
+    Rows are normalised first; rows without any weight (a query with every key masked) are left out.
+    `required` (T,) says which keys must be attended, for sources with steps that may be passed over (punctuation).
+
+    expected_violations   steps at which the expected position Σ_t t A[s, t] falls back by more than 0.1 key
+    argmax_violations     steps at which the key with the largest weight lies before the previous one
+    skipped               required keys that are never the key with the largest weight
+    repeated              keys the argmax path comes back to after it has left them
+    coverage              share of required keys whose weights sum to ½ or more (½ S/T where S < T)
+    focus                 mean over queries of the largest weight
+    entropy               mean over queries of −Σ A log A, in nats; normalized: divided by log T
+    diagonal_deviation    mean of |(s+½)/S − (t+½)/T| under A: 0.25 is typical of attention that knows nothing
+    """
+    array = _check_weights(_floats(weights))
+    queries, keys = array.shape
+    needed = np.ones(keys, bool) if required is None else np.asarray(required)
+    if needed.shape != (keys,) or needed.dtype != bool:
+        raise ValueError(f"required: got {needed.dtype} {needed.shape}, expected one bool for each of {keys} keys")
+    _, rows = _attending_rows(array)
+    expected = rows @ np.arange(keys)
+    argmax = rows.argmax(1)
+    arrivals = argmax[np.flatnonzero(np.diff(argmax, prepend=-1))]  # one entry for every run of equal keys
+    enough = 0.5 * min(1.0, queries / keys)
+    entropy = float(np.mean(-np.sum(rows * np.log(np.where(rows > 0, rows, 1.0)), axis=1)))
+    return Quality(
+        queries=queries,
+        keys=keys,
+        expected_violations=int(np.sum(np.diff(expected) < -BACKWARD_TOLERANCE)),
+        argmax_violations=int(np.sum(np.diff(argmax) < 0)),
+        skipped=int(np.sum(needed & (np.bincount(argmax, minlength=keys) == 0))),
+        repeated=int(np.sum(np.bincount(arrivals, minlength=keys) > 1)),
+        coverage=float(np.mean(rows.sum(0)[needed] >= enough)) if needed.any() else 1.0,
+        focus=focus_rate(array),
+        entropy=entropy,
+        normalized_entropy=entropy / math.log(keys) if keys > 1 else 0.0,
+        diagonal_deviation=diagonal_deviation(array),
+    )
+
+
+def focus_rate(weights: FloatArray) -> float:
+    """Mean over queries of the largest weight."""
+    return float(_attending_rows(weights)[1].max(1).mean())
+
+
+def diagonal_deviation(weights: FloatArray) -> float:
+    """Mean of |(s+½)/S − (t+½)/T| under the weights: how far, in shares of the whole, attention is off the diagonal."""
+    queries, keys = weights.shape
+    attended, rows = _attending_rows(weights)
+    target = (np.flatnonzero(attended) + 0.5) / queries
+    source = (np.arange(keys) + 0.5) / keys
+    return float(np.mean(np.sum(rows * np.abs(target[:, None] - source), axis=1)))
+
+
+def _attending_rows(weights: FloatArray) -> tuple[NDArray[np.bool_], FloatArray]:
+    """Which rows have any weight, and those rows normalised."""
+    totals = weights.sum(1)
+    attended = totals > 0
+    if not attended.any():
+        raise ValueError("weights: every one is 0, expected attention; check the lengths and masks")
+    return attended, weights[attended] / totals[attended, None]
+
+
+def _floats(values: Tensor | ArrayLike) -> FloatArray:
+    if isinstance(values, Tensor):
+        return values.detach().double().cpu().numpy()
+    return np.asarray(values, dtype=np.float64)
+
+
+def _check_weights(weights: FloatArray) -> FloatArray:
+    if weights.ndim != 2 or 0 in weights.shape:
+        raise ValueError(
+            f"weights: got shape {weights.shape}, expected one non-empty (S, T) matrix; "
+            "attention_matrices cuts batches and heads into these"
+        )
+    if not (np.isfinite(weights).all() and (weights >= 0).all()):
+        raise ValueError(
+            "weights: got NaN, infinite or negative values, expected attention after the softmax; pass query_lengths "
+            "and key_lengths to attention_matrices to cut padding off, or give scores to monotone_path"
+        )
+    return weights
+
+
+def _lengths(name: str, lengths: int | Tensor | ArrayLike | None, batch: int, longest: int) -> list[int]:
+    if lengths is None:
+        return [longest] * batch
+    array = np.atleast_1d(lengths.detach().cpu().numpy() if isinstance(lengths, Tensor) else np.asarray(lengths))
+    if array.shape != (batch,) or not np.issubdtype(array.dtype, np.integer):
+        raise ValueError(f"{name}: got {array.dtype} {array.shape}, expected one integer for each of {batch} items")
+    if (array < 1).any() or (array > longest).any():
+        raise ValueError(f"{name}: got {array.tolist()}, expected lengths between 1 and {longest}")
+    return [int(length) for length in array]
