@@ -1,0 +1,121 @@
+"""The portable path is the literal algorithm, without its rounding errors and its memory."""
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from clock_attention import clock_attention
+from clock_attention.kernels import portable
+
+from .attention_cases import features, gradients, padding, shapes
+
+OPTIONS = [
+    {"clocks": "normalized"},
+    {"clocks": "unnormalized"},
+    {"clocks": "causal", "pace": 1.5},
+    {"clocks": "causal", "pace": 0.7, "causal_norm": "cumulative"},
+    {"clocks": "causal", "pace": 3.0, "causal_norm": "none", "log_variance_term": True},
+    {"clocks": "normalized", "variance": "empirical", "phi": "softplus"},
+    {"clocks": "normalized", "variance": "exact", "phi": "exp"},
+    {"clocks": "unnormalized", "variance": "exact", "log_variance_term": True},
+]
+
+
+@given(shapes(), st.integers(0, 999), st.sampled_from(OPTIONS))
+def test_outputs_weights_and_gradients_equal_the_reference(shape, seed, options):
+    query, key, value = features(shape, seed)
+    masks = {
+        "query_padding_mask": padding(shape[0], shape[2], seed),
+        "key_padding_mask": padding(shape[0], shape[3], seed + 1),
+    }
+    scale = torch.linspace(0.5, 2.0, shape[1], dtype=torch.float64)
+    _, expected_weights = clock_attention(query, key, value, **masks, **options, logit_scale=scale, impl="reference")
+    _, weights = clock_attention(query, key, value, **masks, **options, logit_scale=scale, impl="portable")
+    torch.testing.assert_close(weights, expected_weights, rtol=1e-6, atol=1e-8)
+    expected = gradients((query, key, value), **masks, **options, logit_scale=scale, impl="reference")
+    found = gradients((query, key, value), **masks, **options, logit_scale=scale, impl="portable")
+    for a, b in zip(found, expected, strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-6, atol=1e-7)
+
+
+@pytest.mark.parametrize(("shape", "tolerance"), [((2, 4, 650, 100, 64, 64), 2e-5), ((1, 1, 4096, 1024, 64, 64), 2e-4)])
+def test_fp32_is_accurate_where_the_gram_form_is_not(shape, tolerance):
+    exact = gradients(features(shape, 1), impl="reference")
+    found = gradients(features(shape, 1, torch.float32), impl="portable")
+    literal = gradients(features(shape, 1, torch.float32), impl="reference")
+    assert (found[0] - exact[0]).abs().max() <= tolerance
+    assert (literal[0] - exact[0]).abs().max() > 100 * tolerance  # why the literal form is not the one in use
+    for gradient, truth in zip(found[1:], exact[1:], strict=True):
+        assert (gradient - truth).abs().max() <= tolerance * max(1.0, float(truth.abs().max()))
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_low_precision_keeps_to_flash_attentions_rule(dtype):
+    """At most twice the error of the literal algorithm in the same dtype, forward and backward."""
+    shape = (1, 2, 130, 40, 32, 32)
+    inputs = features(shape, 2, dtype)
+    truth = gradients(tuple(x.double() for x in inputs), impl="reference")
+    literal = gradients(inputs, impl="reference")
+    found = gradients(inputs, impl="portable")
+    for index in range(4):
+        error = (found[index].double() - truth[index]).abs().max()
+        assert error <= 2 * (literal[index].double() - truth[index]).abs().max() + 1e-3
+        assert found[index].dtype == dtype
+
+
+def test_clocks_stay_in_fp32_under_autocast():
+    query, key, value = features((1, 2, 200, 50, 16, 16), 3, torch.float32)
+    plain, _ = clock_attention(query, key, value)
+    with torch.autocast("cpu", torch.bfloat16):
+        cast, _ = clock_attention(query, key, value)
+    torch.testing.assert_close(cast, plain)
+
+
+def test_blocks_of_queries_do_not_show(monkeypatch):
+    query, key, value = features((2, 2, 37, 11, 4, 3), 4)
+    mask = torch.rand(2, 1, 37, 11) < 0.3
+    whole = gradients((query, key, value), attn_mask=mask)
+    monkeypatch.setattr(portable, "BLOCK_ROWS", 5)
+    blocked = gradients((query, key, value), attn_mask=mask)
+    for a, b in zip(blocked, whole, strict=True):
+        torch.testing.assert_close(a, b)
+
+
+def test_memory_of_training_stays_with_the_block():
+    """Saved for backward: O(S + T) tensors, no S × T one."""
+    query, key, value = (x.requires_grad_() for x in features((1, 1, 1500, 700, 4, 4), 5, torch.float32))
+    sizes = []
+    with torch.autograd.graph.saved_tensors_hooks(lambda t: sizes.append(t.numel()) or t, lambda t: t):
+        clock_attention(query, key, value, impl="portable", return_weights=False)
+    assert max(sizes) <= 1500 * 8
+
+
+@pytest.mark.parametrize("options", OPTIONS)
+def test_gradcheck(options):
+    inputs = tuple(x.requires_grad_() for x in features((1, 2, 5, 4, 3, 2), 6))
+    scale = torch.tensor([0.7, 1.3], dtype=torch.float64, requires_grad=True)
+
+    def function(query, key, value, scale):
+        return clock_attention(query, key, value, logit_scale=scale, impl="portable", **options)[0]
+
+    assert torch.autograd.gradcheck(function, (*inputs, scale))
+
+
+def test_vmap_over_an_ensemble():
+    query, key, value = features((3, 2, 9, 5, 4, 4), 7)
+
+    def one(query, key, value):
+        return clock_attention(query[None], key[None], value[None], impl="portable")[0][0]
+
+    torch.testing.assert_close(torch.func.vmap(one)(query, key, value), clock_attention(query, key, value)[0])
+    jacobian = torch.func.jacrev(lambda q: one(q, key[0], value[0]).sum())(query[0])
+    direct = gradients((query[:1], key[:1], value[:1]), impl="portable")
+    assert jacobian.shape == direct[1][0].shape
+
+
+@pytest.mark.slow
+def test_compiles_without_graph_breaks():
+    query, key, value = features((1, 2, 33, 9, 8, 8), 8, torch.float32)
+    compiled = torch.compile(lambda *x: clock_attention(*x, impl="portable")[0], fullgraph=True)
+    torch.testing.assert_close(compiled(query, key, value), clock_attention(query, key, value, impl="portable")[0])

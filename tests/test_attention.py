@@ -1,0 +1,192 @@
+"""What anyone may rely on when calling `clock_attention`, whichever implementation answers."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+from hypothesis import given
+from hypothesis import strategies as st
+
+from clock_attention import clock_attention
+from clock_attention import clocks as C
+from clock_attention.kernels.reference import gram_distance
+
+from .kernels.attention_cases import features, gradients, padding, shapes
+
+IMPLEMENTATIONS = ["reference", "portable", "auto"]
+CLOCKS = [{"clocks": "normalized"}, {"clocks": "unnormalized"}, {"clocks": "causal", "pace": 2.0}]
+
+
+@pytest.mark.parametrize("impl", IMPLEMENTATIONS)
+@given(shape=shapes(), seed=st.integers(0, 999), options=st.sampled_from(CLOCKS))
+def test_padding_may_hold_anything(impl, shape, seed, options):
+    query, key, value = features(shape, seed)
+    masks = {
+        "query_padding_mask": padding(shape[0], shape[2], seed),
+        "key_padding_mask": padding(shape[0], shape[3], seed + 1),
+    }
+    clean = gradients((query, key, value), impl=impl, **masks, **options)
+    q_pad, k_pad = masks["query_padding_mask"][:, None, :, None], masks["key_padding_mask"][:, None, :, None]
+    dirty = (
+        query.masked_fill(q_pad, torch.nan),
+        key.masked_fill(k_pad, torch.inf),
+        value.masked_fill(k_pad, torch.nan),
+    )
+    found = gradients(dirty, impl=impl, **masks, **options)
+    for a, b in zip(found, clean, strict=True):
+        torch.testing.assert_close(a, b, rtol=0, atol=0)
+    assert (clean[0].masked_select(q_pad) == 0).all()
+
+
+@pytest.mark.parametrize("impl", IMPLEMENTATIONS)
+@pytest.mark.parametrize("options", CLOCKS)
+def test_a_batch_equals_its_items_run_alone(impl, options):
+    shape = (3, 2, 41, 23, 6, 5)
+    query, key, value = features(shape, 0)
+    lengths, tokens = [41, 7, 1], [5, 23, 1]
+    together, weights = clock_attention(
+        query,
+        key,
+        value,
+        query_padding_mask=torch.arange(41) >= torch.tensor(lengths)[:, None],
+        key_padding_mask=torch.arange(23) >= torch.tensor(tokens)[:, None],
+        impl=impl,
+        **options,
+    )
+    for item, (s, t) in enumerate(zip(lengths, tokens, strict=True)):
+        one = slice(item, item + 1)
+        alone, alone_weights = clock_attention(
+            query[one, :, :s], key[one, :, :t], value[one, :, :t], impl=impl, **options
+        )
+        torch.testing.assert_close(together[one, :, :s], alone)
+        torch.testing.assert_close(weights[one, :, :s, :t], alone_weights)
+        assert (weights[one, :, :, t:] == 0).all()
+
+
+@pytest.mark.parametrize("impl", IMPLEMENTATIONS)
+def test_rows_with_no_allowed_key_are_zero_in_output_and_gradient(impl):
+    query, key, value = features((2, 2, 6, 4, 3, 3), 1)
+    forbidden = torch.zeros(6, 4, dtype=torch.bool)
+    forbidden[2] = True
+    all_padding = torch.tensor([[False] * 4, [True] * 4])
+    output, grad_q, grad_k, grad_v = gradients(
+        (query, key, value), key_padding_mask=all_padding, attn_mask=forbidden, impl=impl
+    )
+    assert (output[0, :, 2] == 0).all()
+    assert (output[1] == 0).all()
+    for gradient in (grad_q, grad_k, grad_v):
+        assert torch.isfinite(gradient).all()
+        assert (gradient[1] == 0).all()
+
+
+@pytest.mark.parametrize("impl", IMPLEMENTATIONS)
+def test_attn_mask_forbids_or_adds(impl):
+    query, key, value = features((2, 2, 6, 5, 3, 3), 2)
+    forbidden = torch.rand(2, 1, 6, 5) < 0.4
+    forbidden[..., 0] = False
+    _, weights = clock_attention(query, key, value, attn_mask=forbidden, impl=impl)
+    assert (weights.masked_select(forbidden) == 0).all()
+    additive = torch.zeros(2, 1, 6, 5, dtype=torch.float64).masked_fill(forbidden, -torch.inf)
+    _, same = clock_attention(query, key, value, attn_mask=additive, impl=impl)
+    torch.testing.assert_close(same, weights)
+    bias = torch.randn(6, 5, dtype=torch.float64)
+    _, biased = clock_attention(query, key, value, attn_mask=bias, impl=impl)
+    _, plain = clock_attention(query, key, value, impl=impl)
+    torch.testing.assert_close(biased, torch.softmax(plain.log() + bias, -1))
+
+
+def test_reduces_to_scaled_dot_product_attention():
+    """Paper, end of section II: λ := η, Σ² := 1, and norms that are constant in t leave q·k/√d."""
+    eta_s = torch.randn(2, 3, 7, 16, dtype=torch.float64)
+    eta_t = F.normalize(torch.randn(2, 3, 5, 16, dtype=torch.float64), dim=-1) * 4.0  # (iii): constant norms
+    value = torch.randn(2, 3, 5, 16, dtype=torch.float64)
+    score = -gram_distance(eta_s, eta_t) / (2 * 16**0.5 * 1.0)  # (i) the raw feature is the clock, (ii) Σ² = 1
+    reduced = torch.softmax(score, -1) @ value
+    torch.testing.assert_close(reduced, F.scaled_dot_product_attention(eta_s, eta_t, value))
+
+
+@pytest.mark.parametrize("impl", IMPLEMENTATIONS)
+@pytest.mark.parametrize(("targets", "sources"), [(500, 3), (3, 500), (1, 1), (1, 9), (9, 1)])
+def test_lopsided_lengths(impl, targets, sources):
+    query, key, value = features((1, 1, targets, sources, 5, 2), 3)
+    output, weights = clock_attention(query, key, value, impl=impl)
+    torch.testing.assert_close(weights.sum(-1), torch.ones(1, 1, targets, dtype=torch.float64))
+    assert output.shape == (1, 1, targets, 2)
+
+
+def test_alignment_is_monotone_and_covers_both_ends():
+    """No training: random features already give a path from the first token to the last."""
+    query, key, value = features((1, 4, 300, 40, 64, 8), 4)
+    _, weights = clock_attention(query, key, value)
+    path = (weights @ torch.arange(40, dtype=torch.float64)[:, None]).squeeze(-1)  # expected token (1, 4, 300)
+    assert (path.diff(dim=-1) > -0.25).all()
+    assert path[..., 0].max() < 0.5
+    assert path[..., -1].min() > 38.5
+
+
+def test_logit_scale_sharpens_each_head_by_its_own_factor():
+    query, key, value = features((1, 2, 30, 10, 8, 8), 5)
+    _, plain = clock_attention(query, key, value)
+    _, scaled = clock_attention(query, key, value, logit_scale=torch.tensor([1.0, 3.0]))
+    torch.testing.assert_close(scaled[:, 0], plain[:, 0])
+    torch.testing.assert_close(scaled[:, 1], torch.softmax(3 * plain[:, 1].log(), -1), rtol=1e-5, atol=1e-7)
+
+
+@pytest.mark.parametrize("impl", IMPLEMENTATIONS)
+@pytest.mark.parametrize("norm", C.CAUSAL_NORMS)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_causal_clocks_are_bitwise_blind_to_later_queries_and_to_neighbours(impl, norm, dtype):
+    query, key, value = features((2, 2, 150, 40, 8, 8), 6, dtype)
+    options = {"clocks": "causal", "pace": 4.0, "causal_norm": norm, "impl": impl}
+    before, _ = clock_attention(query, key, value, **options)
+    for s in (0, 1, 63, 64, 100):
+        changed = query.clone()
+        changed[:, :, s + 1 :] = 50 * torch.randn_like(changed[:, :, s + 1 :])
+        after, _ = clock_attention(changed, key, value, **options)
+        assert torch.equal(after[:, :, : s + 1], before[:, :, : s + 1])
+    neighbour = query.clone()
+    neighbour[1] = torch.randn_like(neighbour[1])
+    assert torch.equal(clock_attention(neighbour, key, value, **options)[0][0], before[0])
+
+
+def test_pace_per_item_moves_only_that_item():
+    query, key, value = features((2, 1, 60, 10, 8, 8), 7)
+    position = torch.arange(10, dtype=torch.float64)
+
+    def reached(pace):
+        _, weights = clock_attention(query, key, value, clocks="causal", pace=pace)
+        return weights[:, 0, -1] @ position
+
+    slow, mixed = reached(12.0), reached(torch.tensor([12.0, 3.0]))
+    assert mixed[0] == slow[0]
+    assert mixed[1] > slow[1] + 2
+
+
+Q, K, V = (torch.zeros(2, 3, n, 4) for n in (5, 6, 6))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options", "message"),
+    [
+        ((Q[0], K, V), {}, r"query: got shape \(3, 5, 4\).*4 dimensions"),
+        ((Q, K[:, :2], V), {}, r"key: got shape \(2, 2, 6, 4\).*\(2, 3, T, 4\)"),
+        ((Q, K, V[:, :, :5]), {}, r"value: got shape \(2, 3, 5, 4\).*\(2, 3, 6, Dv\)"),
+        ((Q, K[:, :, :0], V[:, :, :0]), {}, r"key: got shape \(2, 3, 0, 4\).*at least one step"),
+        ((Q.long(), K, V), {}, r"query: got dtype torch.int64"),
+        ((Q, K, V), {"key_padding_mask": torch.zeros(2, 6)}, r"key_padding_mask: got dtype.*True = padding"),
+        ((Q, K, V), {"query_padding_mask": torch.zeros(2, 6, dtype=torch.bool)}, r"query_padding_mask: got shape"),
+        ((Q, K, V), {"attn_mask": torch.zeros(5, 7)}, r"attn_mask: got shape \(5, 7\).*\(2, 3, 5, 6\)"),
+        ((Q, K, V), {"attn_mask": torch.zeros(5, 6, dtype=torch.long)}, r"attn_mask: got dtype torch.int64"),
+        ((Q, K, V), {"clocks": "standard"}, r"clocks: got 'standard'.*'normalized'"),
+        ((Q, K, V), {"variance": "none"}, r"variance: got 'none'.*'surrogate'"),
+        ((Q, K, V), {"impl": "flash"}, r"impl: got 'flash'.*'portable'"),
+        ((Q, K, V), {"phi": "relu"}, r"phi: got 'relu'"),
+        ((Q, K, V), {"logit_scale": torch.ones(2)}, r"logit_scale: got 2 values.*3 heads"),
+        ((Q, K, V), {"clocks": "causal"}, r"pace: got None"),
+        ((Q, K, V), {"pace": 2.0}, r"pace: got 2.0 with clocks='normalized'"),
+        ((Q, K, V), {"clocks": "causal", "pace": -1.0}, r"pace: got -1.0, expected a positive"),
+        ((Q, K, V), {"clocks": "causal", "pace": torch.ones(3)}, r"pace: got shape \(3,\)"),
+    ],
+)
+def test_errors_name_the_argument_what_it_got_and_what_it_wants(arguments, options, message):
+    with pytest.raises((ValueError, TypeError), match=message):
+        clock_attention(*arguments, **options)
