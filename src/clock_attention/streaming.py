@@ -154,8 +154,8 @@ def decoding_over(state: ClockState, *, safety: float = 4.0) -> bool:
         return False
     item = int(over.nonzero()[0])
     warnings.warn(
-        f"decoding stopped by its safety net, not by its clock: item {item} is {float(state.progress[item]):.0%} "
-        f"through its source after {int(state.steps[item])} steps, where about {float(state.unit[item]):.0f} were "
+        f"decoding stopped by its safety net, not by its clock: item {item} is {state.progress[item].item():.0%} "
+        f"through its source after {state.steps[item].item()} steps, where about {state.unit[item].item():.0f} were "
         "expected; its output is incomplete. Check the model's pace or train it longer.",
         RuntimeWarning,
         stacklevel=2,

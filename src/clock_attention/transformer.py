@@ -90,9 +90,10 @@ def swap_cross_attention(model: nn.Module, *, copy_weights: bool = False, **opti
 
     Handles `nn.TransformerDecoderLayer` (so `nn.TransformerDecoder` and `nn.Transformer`), and Hugging Face decoder
     layers with BART's cross-attention: an `encoder_attn` with q_proj, k_proj, v_proj and out_proj (BART, mBART,
-    Marian, Pegasus, Whisper, Speech2Text). Their decoders do not tell the cross-attention which targets are padding
-    and feed it one step at a time from a cache when generating, so use `clocks="causal"` there (padding at the end
-    cannot reach earlier steps) and generate with `use_cache=False`. T5's relative-position attention cannot be swapped.
+    Marian, Pegasus, Whisper, SpeechT5). Their decoders do not tell the cross-attention which targets are padding and
+    feed it one step at a time from a cache when generating, so use `clocks="causal"` there (padding at the end cannot
+    reach earlier steps) and generate with `use_cache=False`; `output_attentions` does not record it. T5's
+    relative-position attention cannot be swapped.
 
     Args:
         model: any module; its decoder layers are found wherever they are.
@@ -207,7 +208,7 @@ class HuggingFaceClockAttention(nn.Module):
         """hidden_states (B, S, E) meet key_value_states (B, T, E); additive or boolean attention_mask (B, 1, S, T)."""
         if key_value_states is None:
             raise ValueError("key_value_states: got None; clock attention replaces cross-attention only")
-        if past_key_values is not None and not self.training:
+        if past_key_values is not None and past_key_values.get_seq_length() > hidden_states.shape[1]:
             raise ValueError(
                 "past_key_values: got a cache; Hugging Face's cache carries no clock, so call the model with "
                 "use_cache=False (with clocks='causal' that gives exactly the same result, only slower)"

@@ -1,0 +1,154 @@
+"""ClockAttention can stand where nn.MultiheadAttention stood."""
+
+import pytest
+import torch
+from torch import nn
+
+from clock_attention import ClockAttention, clock_attention
+
+OLD = {"embed_dim": 12, "num_heads": 3}
+
+
+def inputs(batch=2, targets=9, sources=5, width=12):
+    return torch.randn(batch, targets, width), torch.randn(batch, sources, width)
+
+
+@pytest.mark.parametrize("batch_first", [True, False])
+@pytest.mark.parametrize("average", [True, False])
+def test_call_and_return_value_are_those_of_multihead_attention(batch_first, average):
+    query, memory = inputs()
+    if not batch_first:
+        query, memory = query.transpose(0, 1), memory.transpose(0, 1)
+    padding = torch.tensor([[False] * 5, [False] * 3 + [True] * 2])
+    old = nn.MultiheadAttention(12, 3, batch_first=batch_first)
+    new = ClockAttention(12, 3, batch_first=batch_first, out_proj=True)
+    arguments = {"key_padding_mask": padding, "average_attn_weights": average}
+    old_output, old_weights = old(query, memory, memory, **arguments)
+    output, weights = new(query, memory, memory, **arguments)
+    assert output.shape == old_output.shape
+    assert weights.shape == old_weights.shape
+    assert (weights[1, ..., 3:] == 0).all()
+    assert new(query, memory, memory, need_weights=False)[1] is None
+    counts = [sum(p.numel() for p in m.parameters()) for m in (old, new)]
+    assert counts[1] == counts[0] + 3  # the logit scales
+
+
+def test_unbatched_input_equals_a_batch_of_one():
+    query, memory = inputs(batch=1)
+    attention = ClockAttention(12, 3)
+    together = attention(query, memory, memory)
+    alone = attention(query[0], memory[0], memory[0])
+    for a, b in zip(alone, together, strict=True):
+        torch.testing.assert_close(a, b[0])
+
+
+def test_masks_in_every_form_multihead_attention_takes():
+    query, memory = inputs()
+    attention = ClockAttention(12, 3)
+    forbidden = torch.zeros(9, 5, dtype=torch.bool)
+    forbidden[:, 1] = True
+    expected, _ = attention(query, memory, memory, attn_mask=forbidden)
+    per_head = forbidden.expand(6, 9, 5)
+    torch.testing.assert_close(attention(query, memory, memory, attn_mask=per_head)[0], expected)
+    additive = torch.zeros(9, 5).masked_fill(forbidden, -torch.inf)
+    torch.testing.assert_close(attention(query, memory, memory, attn_mask=additive)[0], expected)
+    padding = torch.tensor([[False] * 4 + [True]] * 2)
+    as_float = torch.zeros(2, 5).masked_fill(padding, -torch.inf)
+    torch.testing.assert_close(
+        attention(query, memory, memory, key_padding_mask=as_float)[0],
+        attention(query, memory, memory, key_padding_mask=padding)[0],
+    )
+    with pytest.raises(ValueError, match=r"key_padding_mask: got a float mask.*attn_mask"):
+        attention(query, memory, memory, key_padding_mask=torch.randn(2, 5))
+
+
+def test_heads_are_split_as_multihead_attention_splits_them():
+    query, memory = inputs()
+    attention = ClockAttention(12, 3)
+    heads = [
+        clock_attention(*(p(x)[..., None, 4 * h : 4 * h + 4].transpose(1, 2) for p, x in zip(
+            (attention.q_proj, attention.k_proj, attention.v_proj), (query, memory, memory), strict=True
+        )))[0]
+        for h in range(3)
+    ]  # fmt: skip
+    torch.testing.assert_close(attention(query, memory, memory)[0], torch.cat(heads, -1).squeeze(1))
+
+
+def test_query_padding_reaches_the_clock():
+    query, memory = inputs(targets=9)
+    attention = ClockAttention(12, 3)
+    padding = torch.arange(9) >= torch.tensor([[9], [4]])
+    masked, _ = attention(query, memory, memory, query_padding_mask=padding)
+    alone, _ = attention(query[1:, :4], memory[1:], memory[1:])
+    torch.testing.assert_close(masked[1:, :4], alone)
+    unmasked, _ = attention(query, memory, memory)
+    assert (unmasked[1:, :4] - alone).abs().max() > 1e-3
+
+
+def test_dropout_acts_on_the_weights_in_training_only():
+    query, memory = inputs(targets=50)
+    attention = ClockAttention(12, 3, dropout=0.5)
+    memory[0, 3:] = torch.nan
+    padding = torch.tensor([[False] * 3 + [True] * 2, [False] * 5])
+    dropped = attention(query, memory, memory, key_padding_mask=padding)[0]
+    assert torch.isfinite(dropped).all()
+    attention.eval()
+    kept = attention(query, memory, memory, key_padding_mask=padding)[0]
+    assert not torch.allclose(dropped, kept)
+    torch.testing.assert_close(kept, attention(query, memory, memory, key_padding_mask=padding)[0])
+
+
+def test_keys_and_values_of_other_widths():
+    attention = ClockAttention(12, 3, kdim=7, vdim=5, bias=False, logit_scale=2.0)
+    output, _ = attention(torch.randn(2, 9, 12), torch.randn(2, 4, 7), torch.randn(2, 4, 5))
+    assert output.shape == (2, 9, 12)
+    assert sorted(name for name, _ in attention.named_parameters()) == [
+        "k_proj.weight",
+        "q_proj.weight",
+        "v_proj.weight",
+    ]
+
+
+def test_nothing_of_a_call_is_kept():
+    query, memory = inputs()
+    attention = ClockAttention(12, 3, clocks="causal", pace=2.0)
+    before = {k: v.clone() for k, v in attention.state_dict().items()}, set(vars(attention))
+    attention(query, memory, memory)
+    assert set(vars(attention)) == before[1]
+    assert all(torch.equal(v, before[0][k]) for k, v in attention.state_dict().items())
+
+
+def test_pace_is_saved_with_the_weights_and_overridden_per_call():
+    query, memory = inputs(targets=30)
+    attention = ClockAttention(12, 3, clocks="causal", pace=2.0)
+    attention.set_pace(5.0)
+    other = ClockAttention(12, 3, clocks="causal")
+    other.load_state_dict(attention.state_dict())
+    torch.testing.assert_close(other(query, memory, memory)[0], attention(query, memory, memory)[0])
+    slow = attention(query, memory, memory, pace=torch.tensor([5.0, 9.0]))[0]
+    torch.testing.assert_close(slow[0], attention(query, memory, memory)[0][0])
+    assert not torch.allclose(slow[1], attention(query, memory, memory)[0][1])
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"num_heads": 5}, r"embed_dim=12, num_heads=5"),
+        ({"clocks": "wall"}, r"clocks: got 'wall'"),
+        ({"causal_norm": "batch"}, r"causal_norm: got 'batch'"),
+        ({"logit_scale": "big"}, r"logit_scale: got 'big'"),
+        ({"phi": "relu"}, r"phi: got 'relu'"),
+        ({"clocks": "causal", "pace": 0.0}, r"pace: got 0.0"),
+    ],
+)
+def test_wrong_options_are_refused_when_the_module_is_built(options, message):
+    with pytest.raises(ValueError, match=message):
+        ClockAttention(**{**OLD, **options})
+
+
+def test_only_causal_clocks_can_be_stepped():
+    attention = ClockAttention(12, 3)
+    with pytest.raises(ValueError, match="needs clocks='causal'"):
+        attention.start(torch.randn(1, 5, 12))
+    with pytest.raises(ValueError, match="take no pace"):
+        attention.set_pace(3.0)
