@@ -1,0 +1,372 @@
+"""Which causal clock? Noisy, time-warped copying of symbols into continuous frames, trained and run freely.
+
+Each symbol becomes a few frames around its own prototype, for a duration that depends on the symbol, on the tempo of the
+whole sequence and on chance; transitions are smooth and everything is noisy. A small autoregressive decoder learns to
+write the frames, then writes them on its own, for sequences as long as in training and 2 and 4 times longer. Content is
+judged by the known prototypes, so skips, repeats and alignment need no human ear. Clock models decide themselves when
+to stop; the others are told the true length.
+
+    python examples/causal_copy.py                          # every variant, one table (hours on two cores)
+    python examples/causal_copy.py --variants dot causal    # only these
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from clock_attention import ClockAttention, decoding_over
+from clock_attention.alignment import measure_quality, monotone_path, path_durations, path_from_weights
+
+SYMBOLS, CHANNELS, WIDTH, LAYERS = 12, 16, 64, 2
+MEAN_DURATIONS = np.linspace(3.0, 9.0, SYMBOLS)
+PROTOTYPES = np.random.default_rng(7).standard_normal((SYMBOLS, CHANNELS)).astype(np.float32)
+PACE = float(MEAN_DURATIONS.mean())  # frames per symbol over the training data
+PAD = SYMBOLS
+
+
+@dataclass
+class Example:
+    symbols: np.ndarray  # (T,), neighbours differ, so that collapsing equal frames recovers the sequence
+    durations: np.ndarray  # (T,)
+    frames: np.ndarray  # (S, CHANNELS)
+
+
+def make_example(rng: np.random.Generator, length: int) -> Example:
+    steps = rng.integers(1, SYMBOLS, length)
+    symbols = (rng.integers(SYMBOLS) + np.cumsum(steps)) % SYMBOLS
+    tempo = rng.uniform(0.75, 1.25)
+    durations = np.maximum(2, np.round(MEAN_DURATIONS[symbols] * tempo * rng.uniform(0.8, 1.2, length))).astype(int)
+    clean = PROTOTYPES[symbols].repeat(durations, 0)
+    padded = np.pad(clean, ((1, 1), (0, 0)), "edge")
+    smooth = 0.25 * padded[:-2] + 0.5 * padded[1:-1] + 0.25 * padded[2:]
+    return Example(symbols, durations, smooth + 0.1 * rng.standard_normal(smooth.shape).astype(np.float32))
+
+
+def make_batch(rng: np.random.Generator, size: int, lengths: tuple[int, int]) -> list[Example]:
+    return [make_example(rng, int(rng.integers(lengths[0], lengths[1] + 1))) for _ in range(size)]
+
+
+def collate(batch: list[Example]) -> tuple[Tensor, Tensor, Tensor]:
+    """Symbols (B, T), frames (B, S, C) and the mask of the padded frames (B, S)."""
+    symbols = nn.utils.rnn.pad_sequence([torch.from_numpy(e.symbols) for e in batch], True, PAD)
+    frames = nn.utils.rnn.pad_sequence([torch.from_numpy(e.frames) for e in batch], True)
+    lengths = torch.tensor([len(e.frames) for e in batch])
+    return symbols, frames, torch.arange(frames.shape[1]) >= lengths[:, None]
+
+
+class DotAttention(nn.MultiheadAttention):
+    """Scaled dot-product attention behind the same call; it has no use for the mask of the queries."""
+
+    def forward(self, query, key, value, key_padding_mask=None, query_padding_mask=None, **options):  # type: ignore[no-untyped-def, override]
+        return super().forward(query, key, value, key_padding_mask=key_padding_mask, **options)
+
+
+def sinusoids(positions: Tensor) -> Tensor:
+    """(…,) → (…, WIDTH)"""
+    rates = 10000.0 ** -torch.linspace(0, 1, WIDTH // 2)
+    angles = positions[..., None] * rates
+    return torch.cat([angles.sin(), angles.cos()], -1)
+
+
+class CausalConv(nn.Conv1d):
+    """A convolution over the past: the decoder's only memory besides the attention, and the same at every length."""
+
+    def __init__(self) -> None:
+        super().__init__(WIDTH, WIDTH, 5)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return super().forward(F.pad(x.mT, (4, 0))).mT
+
+
+class DecoderLayer(nn.Module):
+    def __init__(self, attention: nn.Module) -> None:
+        super().__init__()
+        self.conv, self.attention = CausalConv(), attention
+        self.feed = nn.Sequential(nn.Linear(WIDTH, 2 * WIDTH), nn.GELU(), nn.Linear(2 * WIDTH, WIDTH))
+        self.norms = nn.ModuleList(nn.LayerNorm(WIDTH) for _ in range(3))
+
+
+class Copier(nn.Module):
+    def __init__(self, variant: dict) -> None:
+        super().__init__()
+        self.positions = variant.get("positions", False)
+        options = {k: v for k, v in variant.items() if k not in ("attention", "positions", "logit_scale_start")}
+        self.embedding = nn.Embedding(SYMBOLS + 1, WIDTH)
+        self.encoder = nn.ModuleList(nn.Conv1d(WIDTH, WIDTH, 3, padding=1) for _ in range(2))
+        self.prenet = nn.Sequential(nn.Linear(CHANNELS, WIDTH), nn.ReLU(), nn.Dropout(0.2), nn.Linear(WIDTH, WIDTH))
+        self.layers = nn.ModuleList()
+        for _ in range(LAYERS):
+            if variant["attention"] == "dot":
+                attention: nn.Module = DotAttention(WIDTH, 2, batch_first=True)
+            else:
+                attention = ClockAttention(WIDTH, 2, out_proj=True, clocks=variant["attention"], **options)
+                with torch.no_grad():
+                    attention.logit_scale.fill_(variant.get("logit_scale_start", 1.0))
+            self.layers.append(DecoderLayer(attention))
+        self.head = nn.Sequential(nn.LayerNorm(WIDTH), nn.Linear(WIDTH, CHANNELS))
+
+    def encode(self, symbols: Tensor) -> tuple[Tensor, Tensor]:
+        padding = symbols == PAD
+        x = self.embedding(symbols).masked_fill(padding[..., None], 0.0)
+        for conv in self.encoder:
+            x = (x + F.gelu(conv(x.mT).mT)).masked_fill(padding[..., None], 0.0)
+        if self.positions:
+            x = x + sinusoids(torch.arange(x.shape[1]).float())
+        return x, padding
+
+    def forward(
+        self, memory: Tensor, memory_padding: Tensor, previous: Tensor, padding: Tensor | None
+    ) -> tuple[Tensor, list[Tensor], Tensor]:
+        """Frames from the frames before them; also the attention of each layer and how far off 1 its clock ends."""
+        x = self.prenet(previous)
+        if self.positions:  # in units of symbols, so that queries and keys can agree on them
+            x = x + sinusoids(torch.arange(x.shape[1]) / PACE)
+        maps, end = [], x.new_zeros(())
+        for layer in self.layers:
+            x = x + F.gelu(layer.conv(layer.norms[0](x)))
+            query = layer.norms[1](x)
+            out, weights = layer.attention(
+                query,
+                memory,
+                memory,
+                key_padding_mask=memory_padding,
+                query_padding_mask=padding,
+                need_weights=not self.training,
+            )
+            if (
+                padding is not None
+                and isinstance(layer.attention, ClockAttention)
+                and layer.attention.clocks == "causal"
+            ):
+                tokens = (~memory_padding).sum(-1)
+                clock = layer.attention.target_clock(query, tokens, padding).mean((1, 3))  # (B, S)
+                end = end + (clock.masked_fill(padding, 0.0).amax(1) - 1).abs().mean()
+            x = x + out
+            x = x + layer.feed(layer.norms[2](x))
+            maps.append(weights)
+        return self.head(x), maps, end
+
+    def decode(self, symbols: Tensor, lengths: Tensor | None) -> tuple[list[Tensor], list[list[Tensor]]]:
+        """Write freely: frames and attention maps of each item. Without lengths, until every clock has run out."""
+        memory, padding = self.encode(symbols)
+        batch = len(symbols)
+        clocked = [layer.attention for layer in self.layers] if lengths is None else []
+        states = [attention.start(memory, padding) for attention in clocked]
+        history = [[torch.zeros(batch, 0, WIDTH)] for _ in self.layers]
+        frames, maps = [torch.zeros(batch, CHANNELS)], [[] for _ in self.layers]
+        stopped_at = torch.full((batch,), -1)
+        while not (decoding_over(states[-1]) if lengths is None else len(frames) > int(lengths.max())):
+            if lengths is not None:  # no state to carry: the whole prefix is read again for every frame
+                out, weights, _ = self(memory, padding, torch.stack(frames, 1), None)
+                frames.append(out[:, -1])
+                for layer, weight in zip(maps, weights, strict=True):
+                    layer.append(weight[:, -1])
+                continue
+            x = self.prenet(frames[-1])
+            for index, layer in enumerate(self.layers):
+                history[index] = [*history[index][-5:], layer.norms[0](x)[:, None]]
+                x = x + F.gelu(layer.conv(torch.cat(history[index], 1)[:, -5:])[:, -1])
+                out, weight, states[index] = layer.attention.step(layer.norms[1](x), states[index])
+                x = x + out
+                x = x + layer.feed(layer.norms[2](x))
+                maps[index].append(weight.mean(1))
+            frames.append(self.head(x))
+            ended = states[-1].finished & (stopped_at < 0)
+            stopped_at[ended] = len(frames) - 1
+        counts = torch.where(stopped_at < 0, len(frames) - 1, stopped_at) if lengths is None else lengths
+        written, stacked = torch.stack(frames[1:], 1), [torch.stack(layer, 1) for layer in maps]
+        tokens = (~padding).sum(-1)
+        return (
+            [written[b, :n] for b, n in enumerate(counts.tolist())],
+            [
+                [layer[b, :n, :t] for layer in stacked]
+                for b, (n, t) in enumerate(zip(counts.tolist(), tokens.tolist(), strict=True))
+            ],
+        )
+
+
+@dataclass
+class Score:
+    """Totals over a set of sequences."""
+
+    symbols: int = 0
+    errors: int = 0
+    skips: int = 0
+    repeats: int = 0
+    attention_skips: int = 0
+    attention_repeats: int = 0
+    boundary_errors: list[float] = field(default_factory=list)
+    length_ratios: list[float] = field(default_factory=list)
+
+    def summary(self) -> dict[str, float]:
+        return {
+            "symbol_error": self.errors / self.symbols,
+            "skips": self.skips,
+            "repeats": self.repeats,
+            "attention_skips": self.attention_skips,
+            "attention_repeats": self.attention_repeats,
+            "alignment_error_frames": float(np.mean(self.boundary_errors)),
+            "length_ratio": float(np.mean(self.length_ratios)),
+            "symbols": self.symbols,
+        }
+
+
+def score_one(score: Score, example: Example, frames: np.ndarray, attention: np.ndarray) -> None:
+    """Read the written frames with the known prototypes and compare with what should be there."""
+    distance = np.square(frames[:, None] - PROTOTYPES).sum(-1)  # (S, SYMBOLS)
+    nearest = distance.argmin(1)
+    changes = np.flatnonzero(np.diff(nearest, prepend=-1))
+    runs = np.diff(changes, append=len(nearest))
+    read = [s for s, n in zip(nearest[changes], runs, strict=True) if n >= 2]  # one frame is a transition
+    read = [s for i, s in enumerate(read) if i == 0 or s != read[i - 1]]
+    substituted, deleted, inserted = edits(list(example.symbols), read)
+    quality = measure_quality(attention)
+    score.symbols += len(example.symbols)
+    score.errors += substituted + deleted + inserted
+    score.skips += deleted
+    score.repeats += inserted
+    score.attention_skips += quality.skipped
+    score.attention_repeats += quality.repeated
+    score.length_ratios.append(len(frames) / len(example.frames))
+    if len(frames) >= len(example.symbols):  # boundaries of what was written against those the attention claims
+        heard = path_durations(monotone_path(-distance[:, example.symbols]), len(example.symbols))
+        claimed = path_durations(path_from_weights(attention), len(example.symbols))
+        score.boundary_errors.extend(np.abs(np.cumsum(heard)[:-1] - np.cumsum(claimed)[:-1]).tolist())
+
+
+def edits(truth: list[int], read: list[int]) -> tuple[int, int, int]:
+    """Substitutions, deletions and insertions of the cheapest edit script."""
+    table = [[(j, 0, 0, j) for j in range(len(read) + 1)]]
+    for i, expected in enumerate(truth, 1):
+        row = [(i, 0, i, 0)]
+        for j, got in enumerate(read, 1):
+            cost, s, d, n = table[i - 1][j - 1]
+            options = [(cost + (expected != got), s + (expected != got), d, n)]
+            cost, s, d, n = table[i - 1][j]
+            options.append((cost + 1, s, d + 1, n))
+            cost, s, d, n = row[j - 1]
+            options.append((cost + 1, s, d, n + 1))
+            row.append(min(options))
+        table.append(row)
+    return table[-1][-1][1:]
+
+
+CAUSAL = {"attention": "causal", "pace": PACE}
+VARIANTS: dict[str, dict] = {
+    "dot": {"attention": "dot", "positions": True},
+    "dot, no positions": {"attention": "dot"},
+    "unnormalized (printed)": {"attention": "unnormalized"},
+    "unnormalized (printed), positions": {"attention": "unnormalized", "positions": True},
+    "causal": CAUSAL,
+    "causal, cumulative norm": {**CAUSAL, "causal_norm": "cumulative"},
+    "causal, no norm": {**CAUSAL, "causal_norm": "none"},
+    "causal, log-variance term": {**CAUSAL, "log_variance_term": True},
+    "causal, logit scale from 4": {**CAUSAL, "logit_scale_start": 4.0},
+    "causal, logit scale from 16": {**CAUSAL, "logit_scale_start": 16.0},
+    "causal, pace halved": {**CAUSAL, "pace": PACE / 2},
+    "causal, pace doubled": {**CAUSAL, "pace": PACE * 2},
+    "causal, positions": {**CAUSAL, "positions": True},
+    "causal, no end loss": {**CAUSAL, "end_weight": 0.0},
+}
+
+
+def run(name: str, steps: int, seed: int, test_size: int) -> dict:
+    """Train one variant, then let it write sequences of the seen length and 2 and 4 times longer."""
+    torch.manual_seed(seed)
+    rng = np.random.default_rng(seed)
+    variant = dict(VARIANTS[name])
+    end_weight = variant.pop("end_weight", 0.1)
+    model = Copier(variant)
+    optimizer = torch.optim.AdamW(model.parameters(), 2e-3, weight_decay=1e-3)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, 2e-3, steps, pct_start=0.1)
+    started, recent = time.time(), []
+    model.train()
+    for step in range(steps):
+        symbols, frames, padding = collate(make_batch(rng, 24, (8, 20)))
+        previous = F.pad(frames[:, :-1], (0, 0, 1, 0))
+        previous = previous + 0.2 * torch.randn_like(previous)  # its own frames will not be perfect either
+        predicted, _, end = model(*model.encode(symbols), previous, padding)
+        loss = (predicted - frames).abs()[~padding].mean()
+        optimizer.zero_grad()
+        (loss + end_weight * end).backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        schedule.step()
+        recent.append(loss.item())
+        if (step + 1) % 500 == 0:
+            print(
+                f"  {name}: step {step + 1}, L1 {np.mean(recent[-200:]):.4f}, end {end.item():.3f}, {time.time() - started:.0f} s",
+                flush=True,
+            )
+    result = {
+        "variant": name,
+        "seed": seed,
+        "steps": steps,
+        "seconds": time.time() - started,
+        "l1": float(np.mean(recent[-200:])),
+    }
+    model.eval()
+    with torch.no_grad():
+        for factor in (1, 2, 4):
+            score = Score()
+            batch = make_batch(np.random.default_rng(1000 + factor), test_size, (8 * factor, 20 * factor))
+            symbols, _, padding = collate(batch)
+            stops_itself = variant["attention"] == "causal" and not variant.get("positions")
+            frames, maps = model.decode(symbols, None if stops_itself else (~padding).sum(-1))
+            for example, written, layers in zip(batch, frames, maps, strict=True):
+                best = min(layers, key=lambda m: measure_quality(m).entropy)
+                score_one(score, example, written.numpy(), best.numpy())
+            result[f"{factor}x"] = score.summary()
+    return result
+
+
+def table(results: list[dict]) -> str:
+    lines = [
+        "| variant | seeds | length | symbol error | skips | repeats | skips, repeats by attention | alignment error, frames | length |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- | --- |",
+    ]
+    for name in dict.fromkeys(r["variant"] for r in results):
+        runs = [r for r in results if r["variant"] == name]
+        for factor in ("1x", "2x", "4x"):
+            of = {key: [r[factor][key] for r in runs] for key in runs[0][factor]}
+            lines.append(
+                f"| {name} | {len(runs)} | {factor} | {np.mean(of['symbol_error']):.3f} | {sum(of['skips'])} | {sum(of['repeats'])} "
+                f"| {sum(of['attention_skips'])}, {sum(of['attention_repeats'])} of {sum(of['symbols'])} "
+                f"| {np.mean(of['alignment_error_frames']):.2f} | {np.mean(of['length_ratio']):.2f} |"
+            )
+    return "\n".join(lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--variants", nargs="+", choices=list(VARIANTS), default=list(VARIANTS), metavar="NAME")
+    parser.add_argument("--steps", type=int, default=3000)
+    parser.add_argument("--seeds", type=int, default=1)
+    parser.add_argument("--test-size", type=int, default=32)
+    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
+    parser.add_argument("--out", type=Path, default=Path("out/causal_copy.json"))
+    arguments = parser.parse_args()
+    torch.set_num_threads(arguments.threads)
+    results: list[dict] = []
+    for seed in range(arguments.seeds):
+        for name in arguments.variants:
+            results.append(run(name, arguments.steps, seed, arguments.test_size))
+            arguments.out.parent.mkdir(parents=True, exist_ok=True)
+            partial = arguments.out.with_suffix(".partial")
+            partial.write_text(json.dumps(results, indent=1))
+            partial.rename(arguments.out)
+            print(table(results[-1:]), flush=True)
+    print(table(results))
+
+
+if __name__ == "__main__":
+    main()
