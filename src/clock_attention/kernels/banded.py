@@ -1,0 +1,375 @@
+"""Clock attention on CPU over the band of keys that matter: fused, compiled by Numba, forward and backward.
+
+Monotone clocks make attention banded (see `band_loops.py` for the bound). The keys left out weigh at most 2⁻²⁴ of a
+row in all, less than fp32 rounding. Time norm, clocks, score, softmax and A·V of a head run in one task, memory is
+O(S + T) per head, and the only thing kept for the backward pass is one number per query.
+
+`attend` is the function; `torch.ops.clock_attention.banded` the operator behind it, which torch.compile sees whole.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from clock_attention.clocks import ClockPair, Phi, clock_pair, mean_rate, pace_unit
+from clock_attention.kernels import band_tasks as tasks
+from clock_attention.kernels import clock_loops as loops
+from clock_attention.kernels.threads import run_entry
+
+DROPPED = 2.0**-24  # of a row's weight, at most
+RATES = {"rational": loops.RATIONAL, "softplus": loops.SOFTPLUS, "exp": loops.EXP}
+QUERY_KINDS = {
+    ("normalized", None): loops.TIME_NORM_NORMALIZED,
+    ("unnormalized", None): loops.TIME_NORM,
+    ("causal", "channel"): loops.CHANNEL_NORM,
+    ("causal", "none"): loops.NO_NORM,
+}
+
+
+def refusal(query: Tensor, attn_mask: Tensor | None) -> str | None:
+    """Why this call cannot be served, or None."""
+    if query.device.type != "cpu":
+        return f"the tensors are on {query.device}, and this implementation runs on the CPU only"
+    if attn_mask is not None:
+        return "attn_mask is given, and its keys need not form a band"
+    if torch._C._are_functorch_transforms_active() or torch.autograd.forward_ad._current_level >= 0:
+        return "a torch.func transform or forward-mode differentiation is active, which it does not support"
+    return None
+
+
+def attend(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    *,
+    query_valid: Tensor | None,
+    key_valid: Tensor | None,
+    clocks: str,
+    phi: str | Phi,
+    variance: str,
+    log_variance_term: bool,
+    logit_scale: Tensor,
+    eps: float,
+    pace: float | Tensor | None,
+    causal_norm: str,
+    return_weights: bool,
+) -> tuple[Tensor, Tensor | None]:
+    """(o, A) for projected features; see `clock_attention.clock_attention` for the arguments. No mask: all valid."""
+    batch, heads, queries, _ = query.shape
+    work = torch.promote_types(torch.promote_types(query.dtype, value.dtype), torch.float32)
+    query, key, values = query.to(work), key.to(work), value.to(work)
+    scale = logit_scale.reshape(-1).expand(heads)
+    kind = QUERY_KINDS.get((clocks, causal_norm if clocks == "causal" else None))
+    unit = torch.ones(1, dtype=torch.float64).expand(batch)
+    fused = kind is not None and isinstance(phi, str) and variance == "surrogate" and not log_variance_term
+    if isinstance(pace, Tensor) and pace.requires_grad:
+        fused = False
+    if fused and clocks == "causal":
+        keys_valid = key_valid if key_valid is not None else torch.ones(batch, key.shape[2], dtype=torch.bool)
+        unit = pace_unit(pace if pace is not None else 1.0, keys_valid, work).reshape(batch).double()
+    if fused and kind is not None and isinstance(phi, str):
+        key_kind = loops.TIME_NORM if clocks == "unnormalized" else loops.TIME_NORM_NORMALIZED
+        mu = mean_rate(phi) if clocks == "causal" else 1.0
+        out, _, weights = banded(
+            query, key, values, None, None, query_valid, key_valid, scale, unit,
+            kind, key_kind, RATES[phi], False, mu, eps, return_weights,
+        )  # fmt: skip
+    else:
+        pair = torch_clocks(query, key, query_valid, key_valid, clocks, phi, variance, eps, pace, causal_norm)
+        out, _, weights = banded(
+            pair.query.double(), pair.key.double(), values,
+            pair.query_variance.to(work).expand(batch, heads, -1), pair.key_variance.to(work).expand(batch, heads, -1),
+            query_valid, key_valid, scale, unit,
+            loops.GIVEN, loops.GIVEN, loops.RATIONAL, log_variance_term, 1.0, eps, return_weights,
+        )  # fmt: skip
+    return out.to(value.dtype), weights if return_weights else None
+
+
+def torch_clocks(
+    query: Tensor,
+    key: Tensor,
+    query_valid: Tensor | None,
+    key_valid: Tensor | None,
+    clocks: str,
+    phi: str | Phi,
+    variance: str,
+    eps: float,
+    pace: float | Tensor | None,
+    causal_norm: str,
+) -> ClockPair:
+    """Clocks that the compiled code does not make itself: any rate function, any variance."""
+    batch = query.shape[0]
+    every = [torch.ones(batch, x.shape[2], dtype=torch.bool) for x in (query, key)]
+    return clock_pair(
+        query,
+        key,
+        every[0] if query_valid is None else query_valid,
+        every[1] if key_valid is None else key_valid,
+        clocks=clocks,
+        phi=phi,
+        variance=variance,
+        eps=eps,
+        pace=pace,
+        causal_norm=causal_norm,
+    )
+
+
+def steps_first(shape: tuple[int, int, int, int], like: Tensor, zero: bool) -> Tensor:
+    """(B, H, L, D) laid out as (B, L, H, D): joining the heads afterwards is free."""
+    batch, heads, length, channels = shape
+    make = torch.zeros if zero else torch.empty
+    return make((batch, length, heads, channels), dtype=like.dtype, device=like.device).transpose(1, 2)
+
+
+def whole_vectors(x: Tensor) -> Tensor:
+    """Channels contiguous and padded with zeros to a multiple of 16."""
+    spare = -x.shape[-1] % 16
+    if spare:
+        return torch.nn.functional.pad(x, (0, spare))
+    return x if x.stride(-1) == 1 else x.contiguous()
+
+
+class Call:
+    """One call's table of addresses and sizes, and the tensors that must outlive it."""
+
+    def __init__(
+        self, query: Tensor, key: Tensor, value: Tensor, scale: Tensor, unit: Tensor, given: bool, backward: bool
+    ) -> None:
+        self.table = np.zeros(len(tasks.FIELDS), np.int64)
+        self.held: list[Tensor] = []
+        self.work = value.dtype
+        batch, heads, queries, self.channels = query.shape
+        keys = key.shape[2]
+        self.items, self.queries, self.threads = batch * heads, queries, torch.get_num_threads()
+        self.chunks = 1
+        if self.items < 4 * self.threads and self.items % self.threads:
+            blocks = -(-queries // loops.ANCHOR)
+            self.chunks = min(blocks, 2 * self.threads)
+        chunk_rows = -(-queries // (self.chunks * loops.ANCHOR)) * loops.ANCHOR
+        self.chunks = -(-queries // chunk_rows)
+        self.given = given
+        self.width = self.channels + -self.channels % 16
+        self.value_width = value.shape[-1] + -value.shape[-1] % 16
+        self.set(
+            split=self.chunks > 1, heads=heads, queries=queries, keys=keys, channels=self.channels, width=self.width,
+            value_width=self.value_width, chunks=self.chunks, chunk_rows=chunk_rows,
+        )  # fmt: skip
+        self.strided("query", query)
+        self.strided("key", key)
+        self.strided("value", value)
+        self.plain("scale", scale.double())
+        self.plain("unit", unit.double())
+        self.scratch(queries, keys, int(backward))
+
+    def set(self, **entries: int) -> None:
+        for name, entry in entries.items():
+            self.table[tasks.PLACE[name]] = entry
+
+    def hold(self, tensor: Tensor) -> Tensor:
+        self.held.append(tensor)
+        return tensor
+
+    def plain(self, name: str, tensor: Tensor | None) -> None:
+        """A contiguous tensor, or null."""
+        self.set(**{name: 0 if tensor is None else self.hold(tensor.contiguous()).data_ptr()})
+
+    def strided(self, name: str, tensor: Tensor) -> Tensor:
+        tensor = self.hold(whole_vectors(tensor))
+        place = tasks.PLACE[name]
+        self.table[place : place + 4] = (tensor.data_ptr(), *tensor.stride()[:3])
+        return tensor
+
+    def scratch(self, queries: int, keys: int, backward: int) -> None:
+        """Uninitialised memory: per head or per thread, whichever are fewer tasks at a time."""
+        wide = tasks.wide_layout.py_func(queries, keys, self.width)[-1]
+        work = tasks.work_layout.py_func(queries, keys, self.width, backward)[-1]
+        row = tasks.row_layout.py_func(keys, self.width, self.value_width, backward)[-1]
+        key_work = tasks.key_layout.py_func(keys, self.width, self.value_width)[-1] if backward else 0
+        homes = self.items if self.chunks > 1 else self.threads
+        key_homes = self.items * self.chunks if self.chunks > 1 else self.threads
+        for name, count, size, dtype in (
+            ("wide", homes, wide, torch.float64),
+            ("work", homes, work, self.work),
+            ("steps", homes, 2 + queries + keys, torch.int64),
+            ("row_wide", self.threads, self.width, torch.float64),
+            ("row_work", self.threads, row, self.work),
+            ("row_steps", self.threads, keys // 8 + 1, torch.int64),
+            ("key_work", key_homes, key_work, self.work),
+        ):
+            self.set(**{name: self.hold(torch.empty(count * size, dtype=dtype)).data_ptr()})
+            if name != "row_wide":
+                self.set(**{f"{name}_size": size})
+
+    def run(self, *phases: int) -> None:
+        """All phases at once, head by head, or one after the other over chunks of queries."""
+        steps = phases if self.chunks > 1 else (sum(phases),)
+        by_chunk = tasks.ROWS_FORWARD | tasks.ROWS_BACKWARD
+        for step in steps:
+            count = self.items * (self.chunks if self.chunks > 1 and step & by_chunk else 1)
+            tickets = torch.zeros(2, dtype=torch.int64)
+            self.set(tickets=tickets.data_ptr(), tasks=count, phases=step)
+            run_entry(self.table, self.work == torch.float64, min(self.threads, count))
+
+
+@torch.library.custom_op("clock_attention::banded", mutates_args=(), device_types="cpu")
+def banded(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    query_variance: Tensor | None,
+    key_variance: Tensor | None,
+    query_valid: Tensor | None,
+    key_valid: Tensor | None,
+    scale: Tensor,
+    unit: Tensor,
+    query_kind: int,
+    key_kind: int,
+    phi: int,
+    log_term: bool,
+    mu: float,
+    eps: float,
+    return_weights: bool,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Output (B, H, S, Dv), log-sum-exp (B, H, S) and weights (B, H, S, T), or an empty tensor in their place."""
+    batch, heads, queries, _ = query.shape
+    call = Call(query, key, value, scale, unit, query_variance is not None, False)
+    out = steps_first((batch, heads, queries, call.value_width), value, query_valid is not None)
+    lse = value.new_zeros(batch, heads, queries)
+    weights = value.new_zeros((batch, heads, queries, key.shape[2]) if return_weights else 0)
+    describe(call, query_variance, key_variance, query_valid, key_valid, query_kind, key_kind, phi, log_term, mu, eps)
+    call.strided("out", out)
+    call.plain("lse", lse)
+    call.plain("weights", weights if return_weights else None)
+    call.run(tasks.CLOCKS, tasks.ROWS_FORWARD)
+    return narrow(out, value.shape[-1]), lse, weights
+
+
+def describe(
+    call: Call,
+    query_variance: Tensor | None,
+    key_variance: Tensor | None,
+    query_valid: Tensor | None,
+    key_valid: Tensor | None,
+    query_kind: int,
+    key_kind: int,
+    phi: int,
+    log_term: bool,
+    mu: float,
+    eps: float,
+) -> None:
+    """What forward and backward tell the compiled code alike."""
+    call.set(query_kind=query_kind, key_kind=key_kind, phi=phi, log_term=log_term)
+    call.plain("query_variance", query_variance)
+    call.plain("key_variance", key_variance)
+    call.plain("query_valid", query_valid)
+    call.plain("key_valid", key_valid)
+    call.plain("numbers", torch.tensor([eps, mu, -np.log(DROPPED)], dtype=torch.float64))
+
+
+def narrow(x: Tensor, channels: int) -> Tensor:
+    """Drop the padding of whole vectors, keeping the layout of `steps_first`."""
+    return x if x.shape[-1] == channels else x[..., :channels].transpose(1, 2).contiguous().transpose(1, 2)
+
+
+@banded.register_fake
+def _(
+    query, key, value, query_variance, key_variance, query_valid, key_valid, scale, unit, query_kind, key_kind, phi,
+    log_term, mu, eps, return_weights,
+):  # fmt: skip
+    batch, heads, queries, _ = query.shape
+    out = steps_first((batch, heads, queries, value.shape[-1]), value, False)
+    weights = value.new_empty((batch, heads, queries, key.shape[2]) if return_weights else 0)
+    return out, value.new_empty(batch, heads, queries), weights
+
+
+@torch.library.custom_op("clock_attention::banded_backward", mutates_args=(), device_types="cpu")
+def banded_backward(
+    grad_out: Tensor | None,
+    grad_weights: Tensor | None,
+    out: Tensor,
+    lse: Tensor,
+    weights: Tensor,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    query_variance: Tensor | None,
+    key_variance: Tensor | None,
+    query_valid: Tensor | None,
+    key_valid: Tensor | None,
+    scale: Tensor,
+    unit: Tensor,
+    query_kind: int,
+    key_kind: int,
+    phi: int,
+    log_term: bool,
+    mu: float,
+    eps: float,
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """Gradients of query, key, value, scale and (empty if not given) both variances."""
+    given = query_variance is not None
+    call = Call(query, key, value, scale, unit, given, True)
+    describe(call, query_variance, key_variance, query_valid, key_valid, query_kind, key_kind, phi, log_term, mu, eps)
+    call.strided("out", out)
+    call.plain("lse", lse)
+    call.plain("weights", weights if grad_weights is not None else None)
+    call.plain("grad_weights", grad_weights)
+    call.strided("grad_out", torch.zeros_like(out) if grad_out is None else grad_out)
+    batch, heads = query.shape[:2]
+    grads = []
+    for name, x, valid, width in (
+        ("grad_query", query, query_valid, call.width),
+        ("grad_key", key, key_valid, call.width),
+        ("grad_value", value, key_valid, call.value_width),
+    ):
+        # Where nothing is valid, on either side, no gradient is written at all.
+        grads.append(steps_first((batch, heads, x.shape[2], width), x, query_valid is not None or key_valid is not None))
+        call.strided(name, grads[-1])
+    grad_scale = torch.zeros(batch, heads, call.chunks, dtype=torch.float64)
+    call.plain("grad_scale", grad_scale)
+    by_variance = [value.new_zeros(x.shape[:3] if given else 0) for x in (query, key)]
+    if given:
+        call.plain("grad_query_variance", by_variance[0])
+        call.plain("grad_key_variance", by_variance[1])
+    call.run(tasks.CLOCKS, tasks.ROWS_BACKWARD, tasks.CLOCKS_BACK)
+    return (
+        narrow(grads[0], call.channels), narrow(grads[1], call.channels), narrow(grads[2], value.shape[-1]),
+        grad_scale.sum((0, 2)).to(scale.dtype), by_variance[0], by_variance[1],
+    )  # fmt: skip
+
+
+@banded_backward.register_fake
+def _(
+    grad_out, grad_weights, out, lse, weights, query, key, value, query_variance, key_variance, query_valid, key_valid,
+    scale, unit, query_kind, key_kind, phi, log_term, mu, eps,
+):  # fmt: skip
+    given = query_variance is not None
+    grads = [steps_first(tuple(x.shape), x, False) for x in (query, key, value)]
+    by_variance = [value.new_empty(x.shape[:3] if given else 0) for x in (query, key)]
+    return *grads, scale.new_empty(scale.shape), *by_variance
+
+
+def remember(ctx, inputs, output) -> None:  # type: ignore[no-untyped-def]
+    (query, key, value, query_variance, key_variance, query_valid, key_valid, scale, unit, *options, _) = inputs
+    out, lse, weights = output
+    ctx.set_materialize_grads(False)
+    ctx.save_for_backward(
+        out, lse, weights, query, key, value, query_variance, key_variance, query_valid, key_valid, scale, unit
+    )
+    ctx.options = options
+
+
+def differentiate(ctx, grad_out, grad_lse, grad_weights):  # type: ignore[no-untyped-def]
+    if grad_out is None and grad_weights is None:
+        return (None,) * 16
+    saved = ctx.saved_tensors
+    by_query, by_key, by_value, by_scale, by_query_variance, by_key_variance = banded_backward(
+        grad_out, grad_weights, *saved, *ctx.options
+    )
+    given = saved[6] is not None
+    variances = (by_query_variance, by_key_variance) if given else (None, None)
+    return by_query, by_key, by_value, *variances, None, None, by_scale, *(None,) * 8
+
+
+banded.register_autograd(differentiate, setup_context=remember)

@@ -1,0 +1,273 @@
+"""The clocks of one head, compiled: time norm → rate → running sum, and back again (Eq. 1 and Algorithm 1).
+
+Everything runs over strips of eight channels down the time axis. A clock is kept as an fp64 reading every ANCHOR
+steps and a small offset from it in the working precision: two clocks meet where their difference is tiny beside
+their readings, so readings themselves must not be rounded. Steps are listed by index, so padding is never read and
+may stand anywhere.
+"""
+
+from __future__ import annotations
+
+import numba
+import numpy as np
+
+from clock_attention.kernels.lanes import (
+    absolute,
+    cast,
+    exponential,
+    get,
+    is_null,
+    keep_first,
+    keep_from,
+    larger,
+    load,
+    logarithm,
+    put,
+    root,
+    splat,
+    store,
+    total,
+)
+
+ANCHOR = 64  # steps that share an fp64 reading
+TIME_NORM_NORMALIZED, TIME_NORM, CHANNEL_NORM, NO_NORM, GIVEN = range(5)
+RATIONAL, SOFTPLUS, EXP = range(3)
+
+jit = numba.njit(error_model="numpy", nogil=True, cache=True)
+
+
+@jit
+def rate(phi, x, like):
+    """φ(x)."""
+    one = splat(1.0, like)
+    if phi == RATIONAL:
+        magnitude = one + absolute(x)
+        return splat(0.5, like) * (one + x * (x + magnitude) / magnitude)
+    if phi == SOFTPLUS:
+        return larger(x, splat(0.0, like)) + logarithm(one + exponential(splat(0.0, like) - absolute(x)))
+    return exponential(x)
+
+
+@jit
+def rate_slope(phi, x, like):
+    """φ'(x)."""
+    one = splat(1.0, like)
+    if phi == RATIONAL:
+        magnitude = one + absolute(x)
+        ahead = larger(x, splat(0.0, like))
+        return (splat(0.5, like) + ahead * (splat(2.0, like) + ahead)) / (magnitude * magnitude)
+    if phi == SOFTPLUS:
+        return one / (one + exponential(splat(0.0, like) - x))
+    return exponential(x)
+
+
+@jit
+def list_valid(valid, length, index):
+    """Indices of the valid steps; returns how many there are. A null mask means all."""
+    count = 0
+    for i in range(length):
+        if is_null(valid) or get(valid, i) != 0:
+            put(index, count, i)
+            count += 1
+    return count
+
+
+@jit
+def time_statistics(x, stride, index, n, c, eps, statistics, width, like):
+    """Mean, 1/√(var + ε) and what rounding the mean left over, for eight channels: rows 0, 1, 2 of `statistics`."""
+    wide = splat(0.0, 0.0)
+    for start in range(0, n, ANCHOR):
+        part = splat(0.0, like)
+        for i in range(start, min(start + ANCHOR, n)):
+            part = part + load(x, get(index, i) * stride + c)
+        wide = wide + cast(part, 0.0)
+    exact = wide / splat(float(n), 0.0)
+    mean = cast(exact, like)
+    wide = splat(0.0, 0.0)
+    for start in range(0, n, ANCHOR):
+        part = splat(0.0, like)
+        for i in range(start, min(start + ANCHOR, n)):
+            centred = load(x, get(index, i) * stride + c) - mean
+            part = part + centred * centred
+        wide = wide + cast(part, 0.0)
+    sharp = splat(1.0, 0.0) / root(wide / splat(float(n), 0.0) + splat(eps, 0.0))
+    store(statistics, c, mean)
+    store(statistics, width + c, cast(sharp, like))
+    store(statistics, 2 * width + c, cast((exact - cast(mean, 0.0)) * sharp, like))
+
+
+@jit
+def channel_statistics(x, stride, index, n, channels, width, eps, rows):
+    """Mean and 1/√(var + ε) of every step over its own channels: rows[2 i] and rows[2 i + 1]."""
+    for i in range(n):
+        base = get(index, i) * stride
+        mean = 0.0
+        for c in range(channels):
+            mean += get(x, base + c)
+        mean /= channels
+        spread = 0.0
+        for c in range(channels):
+            centred = get(x, base + c) - mean
+            spread += centred * centred
+        put(rows, 2 * i, mean)
+        put(rows, 2 * i + 1, 1.0 / np.sqrt(spread / channels + eps))
+
+
+@jit
+def feature(kind, x, place, i, c, statistics, rows, width, like):
+    """η: the normalized feature of step i, eight channels."""
+    value = load(x, place + c)
+    if kind <= TIME_NORM:
+        return (value - load(statistics, c)) * load(statistics, width + c) - load(statistics, 2 * width + c)
+    if kind == CHANNEL_NORM:
+        return (value - splat(get(rows, 2 * i), like)) * splat(get(rows, 2 * i + 1), like)
+    return value
+
+
+@jit
+def run_clock(
+    kind, phi, x, stride, index, n, channels, width, unit, eps, statistics, rows, offsets, anchors, factors, like
+):
+    """λ_i = factor · (anchor + offset) for all steps and channels.
+
+    `offsets` (n, width) in working precision, `anchors` (⌈n/ANCHOR⌉, width) and `factors` (width) in fp64. Channels
+    beyond `channels` get factor 0: they are padding to a whole vector.
+    """
+    if kind == CHANNEL_NORM:
+        channel_statistics(x, stride, index, n, channels, width, eps, rows)
+    for c in range(0, width, 8):
+        if kind <= TIME_NORM:
+            time_statistics(x, stride, index, n, c, eps, statistics, width, like)
+        anchor, offset = splat(0.0, 0.0), splat(0.0, like)
+        here = get(index, 0)
+        current = feature(kind, x, here * stride, 0, c, statistics, rows, width, like)
+        for start in range(0, n, ANCHOR):
+            anchor = anchor + cast(offset, 0.0)
+            offset = splat(0.0, like)
+            store(anchors, start // ANCHOR * width + c, anchor)
+            for i in range(start, min(start + ANCHOR, n)):
+                store(offsets, i * width + c, offset)
+                if i + 1 < n:
+                    there = get(index, i + 1)
+                    ahead = feature(kind, x, there * stride, i + 1, c, statistics, rows, width, like)
+                    if there == here + 1:  # an edge exists only between neighbours
+                        middle = splat(0.5, like) * (current + ahead)
+                        offset = offset + (rate(phi, middle, like) + splat(eps, like))
+                    current, here = ahead, there
+        factor = splat(unit, 0.0)
+        if kind == TIME_NORM_NORMALIZED:
+            reading = anchor + cast(offset, 0.0)
+            floor = splat(1e-300, 0.0)  # a clock without an edge has total 0 and stays at λ = 0
+            factor = keep_from(reading, floor, splat(1.0, 0.0) / larger(reading, floor))
+        store(factors, c, keep_first(factor, channels - c, 0.0))
+
+
+@jit
+def take_clock(clock, index, n, width, offsets, anchors, factors, like):
+    """A clock given in fp64, taken into the form `run_clock` leaves."""
+    for c in range(0, width, 8):
+        store(factors, c, splat(1.0, 0.0))
+        for i in range(n):
+            reading = load(clock, get(index, i) * width + c)
+            if i % ANCHOR == 0:
+                store(anchors, i // ANCHOR * width + c, reading)
+            offset = reading - load(anchors, i // ANCHOR * width + c)
+            store(offsets, i * width + c, cast(offset, like))
+
+
+@jit
+def read_clock(n, width, offsets, anchors, factors, clock, sums):
+    """λ in fp64 (n, width), and its sum over channels."""
+    for i in range(n):
+        added = splat(0.0, 0.0)
+        for c in range(0, width, 8):
+            reading = load(anchors, i // ANCHOR * width + c) + cast(load(offsets, i * width + c), 0.0)
+            reading = reading * load(factors, c)
+            store(clock, i * width + c, reading)
+            added = added + reading
+        put(sums, i, total(added))
+
+
+@jit
+def surrogate_variance(kind, n, unit, variance):
+    """Contribution of every step to Σ²: bridge (Eq. 4), diffusive as printed (Eq. 5), or in units of r·T."""
+    for i in range(n):
+        position = i + 0.5
+        if kind == TIME_NORM_NORMALIZED:
+            put(variance, i, position / n * (1.0 - position / n) / n)
+        elif kind == TIME_NORM:
+            put(variance, i, position / n)
+        else:
+            put(variance, i, position / (unit * unit))
+
+
+@jit
+def run_clock_back(
+    kind, phi, x, stride, index, n, channels, width, eps, statistics, rows, offsets, anchors, factors, clock, grad,
+    grad_x, grad_stride, like,
+):  # fmt: skip
+    """From ∂/∂λ in `grad` (n, width), which is overwritten, to ∂/∂x at the valid steps.
+
+    The clock is read from `clock` (fp64) if given, else from offsets and anchors.
+    """
+    half = splat(0.5, like)
+    for c in range(0, width, 8):
+        factor = load(factors, c)
+        # Everything that raises the total lowers every normalized reading: ∂λ_i/∂total = −λ_i/total.
+        suffix = splat(0.0, 0.0)
+        if kind == TIME_NORM_NORMALIZED:
+            for i in range(n):
+                if is_null(clock):
+                    reading = load(anchors, i // ANCHOR * width + c) + cast(load(offsets, i * width + c), 0.0)
+                    reading = reading * factor
+                else:
+                    reading = load(clock, i * width + c)
+                suffix = suffix - reading * cast(load(grad, i * width + c), 0.0)
+        sum_grad, sum_product = splat(0.0, 0.0), splat(0.0, 0.0)
+        later = splat(0.0, like)  # ∂/∂(mid-edge feature) of the edge after step i
+        here = get(index, n - 1)
+        current = feature(kind, x, here * stride, n - 1, c, statistics, rows, width, like)
+        for k in range(n):
+            i = n - 1 - k
+            suffix = suffix + cast(load(grad, i * width + c), 0.0)
+            earlier, below, there = splat(0.0, like), current, here
+            if i > 0:
+                there = get(index, i - 1)
+                below = feature(kind, x, there * stride, i - 1, c, statistics, rows, width, like)
+                if there == here - 1:
+                    slope = rate_slope(phi, half * (current + below), like)
+                    earlier = cast(suffix * factor, like) * slope
+            gradient = half * (earlier + later)
+            store(grad, i * width + c, gradient)
+            sum_grad = sum_grad + cast(gradient, 0.0)
+            sum_product = sum_product + cast(gradient * current, 0.0)
+            current, here, later = below, there, earlier
+        if kind <= TIME_NORM:
+            mean_grad = cast(sum_grad / splat(float(n), 0.0), like)
+            mean_product = cast(sum_product / splat(float(n), 0.0), like)
+            sharp = load(statistics, width + c)
+            for i in range(n):
+                place = get(index, i)
+                eta = feature(kind, x, place * stride, i, c, statistics, rows, width, like)
+                value = sharp * (load(grad, i * width + c) - mean_grad - eta * mean_product)
+                store(grad_x, place * grad_stride + c, value)
+        elif kind == NO_NORM:
+            for i in range(n):
+                store(grad_x, get(index, i) * grad_stride + c, load(grad, i * width + c))
+    if kind == CHANNEL_NORM:
+        for i in range(n):
+            channel_norm_back(x, get(index, i) * stride, i, channels, rows, grad, i * width, grad_x,
+                              get(index, i) * grad_stride)  # fmt: skip
+
+
+@jit
+def channel_norm_back(x, place, i, channels, rows, grad, at, grad_x, target):
+    """One step of the layer norm over channels, backwards."""
+    mean, sharp = get(rows, 2 * i), get(rows, 2 * i + 1)
+    sum_grad, sum_product = 0.0, 0.0
+    for c in range(channels):
+        sum_grad += get(grad, at + c)
+        sum_product += get(grad, at + c) * (get(x, place + c) - mean) * sharp
+    for c in range(channels):
+        eta = (get(x, place + c) - mean) * sharp
+        put(grad_x, target + c, sharp * (get(grad, at + c) - sum_grad / channels - eta * sum_product / channels))

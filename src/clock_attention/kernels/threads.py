@@ -1,0 +1,74 @@
+"""Compiled entry points, and torch's own threads to run them on.
+
+Torch keeps a team of OpenMP threads, which spin for a while after every operation. A second pool would fight with it
+for the same cores, so the compiled code runs on torch's team wherever its runtime can be called (`GOMP_parallel`, in
+the libgomp that torch brings along), and otherwise on a pool of Python threads.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from clock_attention.kernels import band_tasks
+
+logger = logging.getLogger("clock_attention")
+compiling = threading.Lock()
+entries: dict[bool, Any] = {}
+
+
+def entry(double: bool) -> Any:
+    """The compiled code for fp64 or fp32; the first use says how long it took."""
+    if double not in entries:
+        with compiling:
+            if double not in entries:
+                start = time.perf_counter()
+                logger.info("preparing the banded kernel (%s): compiled once, then cached on disk", kind(double))
+                compiled = band_tasks.compile_entry(double)
+                logger.info("banded kernel (%s) ready after %.1f s", kind(double), time.perf_counter() - start)
+                entries[double] = compiled
+    return entries[double]
+
+
+def kind(double: bool) -> str:
+    return "float64" if double else "float32"
+
+
+@lru_cache(maxsize=1)
+def team() -> Callable | None:
+    """libgomp's entry to the threads torch uses, if this process has it."""
+    try:
+        parallel = ctypes.CDLL(None).GOMP_parallel
+    except (AttributeError, OSError, TypeError):
+        return None
+    parallel.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint, ctypes.c_uint]
+    parallel.restype = None
+    return parallel
+
+
+@lru_cache(maxsize=4)
+def pool(process: int, threads: int) -> ThreadPoolExecutor:
+    """Python threads for where there is no libgomp. By process: threads do not survive a fork."""
+    return ThreadPoolExecutor(threads, thread_name_prefix="clock-attention")
+
+
+def run_entry(table: np.ndarray, double: bool, threads: int) -> None:
+    """Run the compiled code on this many threads and wait; every one of them draws tasks from the table."""
+    compiled = entry(double)
+    if threads > 1 and (parallel := team()) is not None:
+        parallel(compiled.address, table.ctypes.data, threads, 0)
+        return
+    call = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(compiled.address)
+    if threads == 1:
+        call(table.ctypes.data)
+    else:
+        list(pool(os.getpid(), threads).map(call, [table.ctypes.data] * threads))
