@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from clock_attention.speech import corpus_cli
+from clock_attention.speech import corpus_cli, train_cli
 
 app = typer.Typer(
     help="Stochastic clock attention: prepare corpora, train, speak and evaluate.",
@@ -12,6 +12,8 @@ app = typer.Typer(
     pretty_exceptions_show_locals=False,
 )
 app.add_typer(corpus_cli.app, name="corpus")
+app.command()(train_cli.train)
+app.command()(train_cli.export)
 
 
 def main() -> None:

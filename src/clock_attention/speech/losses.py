@@ -1,0 +1,41 @@
+"""What training minimises: L1 between mel frames, the length of the utterance, and where causal clocks end."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from torch import Tensor
+
+from clock_attention.speech.batching import Batch
+from clock_attention.speech.model import Prediction, past_end
+
+
+class Losses(NamedTuple):
+    """Sums over one process's share of the batch, each divided by the number of terms in the whole batch."""
+
+    mel: Tensor
+    length: Tensor
+    end: Tensor
+
+    def total(self, end_weight: float) -> Tensor:
+        # The length model shares no parameter with the rest, so its weight changes nothing.
+        return self.mel + self.length + end_weight * self.end
+
+
+def losses(prediction: Prediction, batch: Batch, *, all_frames: int, all_items: int) -> Losses:
+    """`all_frames` and `all_items` count the whole batch over all processes: every frame then weighs the same."""
+    error, _ = mel_error(prediction.mel, batch.mel, batch.frames)
+    if prediction.rough is not prediction.mel:  # a postnet's input is held to the target too
+        error = 0.5 * (error + mel_error(prediction.rough, batch.mel, batch.frames)[0])
+    length = (prediction.log_frames.float() - batch.natural_frames.log()).abs().sum() / all_items
+    end = length.new_zeros(())
+    if prediction.end_reading is not None:
+        end = (prediction.end_reading.float() - 1).abs().mean(0).sum() / all_items
+    return Losses(error / (all_frames * batch.mel.shape[-1]), length, end)
+
+
+def mel_error(predicted: Tensor, mel: Tensor, frames: Tensor) -> tuple[Tensor, Tensor]:
+    """Σ |difference| over valid frames, and how many values that is."""
+    padding = past_end(frames, mel.shape[1])[..., None]
+    difference = predicted[:, : mel.shape[1]].float() - mel
+    return difference.masked_fill(padding, 0.0).abs().sum(), frames.sum() * mel.shape[-1]

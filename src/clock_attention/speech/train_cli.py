@@ -1,0 +1,87 @@
+"""`clock-attention train` and `clock-attention export`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from clock_attention.speech.config import RunConfig, load_preset
+from clock_attention.speech.store import FeatureStore
+
+console = Console()
+
+
+def train(
+    corpus: Annotated[Path, typer.Option(help="Feature store, as written by `clock-attention corpus …`.")],
+    out: Annotated[Path, typer.Option(help="Folder of the run.")],
+    preset: Annotated[str | None, typer.Option(help="small, paper, or a TOML file. [default: small]")] = None,
+    changes: Annotated[
+        list[str] | None, typer.Option("--set", help="key=value, for example decoding=autoregressive; repeatable.")
+    ] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue the run in --out, bit for bit.")] = False,
+    max_steps: Annotated[int | None, typer.Option(min=1, help="Stop this session after so many steps.")] = None,
+    max_minutes: Annotated[float | None, typer.Option(min=0, help="Stop this session after so many minutes.")] = None,
+    threads: Annotated[int | None, typer.Option(min=1, help="CPU threads per process. [default: all cores]")] = None,
+    accelerator: Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")] = "auto",
+    devices: Annotated[int, typer.Option(min=1, help="Processes or GPUs on each node.")] = 1,
+    nodes: Annotated[int, typer.Option(min=1, help="Machines.")] = 1,
+    precision: Annotated[str | None, typer.Option(help="32-true, bf16-mixed, 16-mixed. [default: by device]")] = None,
+) -> None:
+    """Train a speech model on a prepared corpus."""
+    import torch
+    from lightning_fabric import Fabric
+
+    from clock_attention.speech.training import NonFiniteLossError
+    from clock_attention.speech.training import train as run_training
+
+    try:
+        config = chosen_config(preset, changes or [], out, resume)
+        store = FeatureStore.open(corpus)
+        if threads:
+            torch.set_num_threads(threads)
+        cuda = accelerator in ("cuda", "gpu") or (accelerator == "auto" and torch.cuda.is_available())
+        fabric = Fabric(
+            accelerator="cuda" if cuda else "cpu" if accelerator == "auto" else accelerator,
+            devices=devices,
+            num_nodes=nodes,
+            strategy="ddp" if devices * nodes > 1 else "auto",
+            precision=precision or ("bf16-mixed" if cuda and torch.cuda.is_bf16_supported() else "32-true"),  # type: ignore[arg-type]
+        )
+        fabric.launch()
+        last = run_training(
+            config, store, out, fabric=fabric, resume=resume, max_steps=max_steps, max_minutes=max_minutes
+        )
+        if fabric.is_global_zero:
+            console.print(f"{last}\nmake a voice of it: clock-attention export {out} VOICE", highlight=False)
+    except (ValueError, FileNotFoundError, FileExistsError, NonFiniteLossError) as error:
+        console.print(f"error: {error}", style="bold red", markup=False, highlight=False)
+        raise typer.Exit(1) from None
+
+
+def chosen_config(preset: str | None, changes: list[str], out: Path, resume: bool) -> RunConfig:
+    """The preset with changes; a resumed run brings its own configuration, to which changes are applied."""
+    from clock_attention.speech.run import RunDescription
+
+    if resume and preset is None and (out / "run.json").exists():
+        return RunDescription.read(out).config.changed(changes)
+    return load_preset(preset or "small").changed(changes)
+
+
+def export(
+    run: Annotated[Path, typer.Argument(help="Folder of a training run.")],
+    voice: Annotated[Path, typer.Argument(help="Folder to write.")],
+    licence: Annotated[str, typer.Option(help="Licence of the voice and its data, for its users.")] = "unknown",
+    checkpoint: Annotated[str, typer.Option(help="best, last, or a checkpoint file.")] = "best",
+) -> None:
+    """Make a voice of a training run: one folder with weights and all they need, free of executable content."""
+    from clock_attention.speech.voice import export as write_voice
+
+    try:
+        card = write_voice(run, voice, licence=licence, which=checkpoint)
+    except (ValueError, FileNotFoundError) as error:
+        console.print(f"error: {error}", style="bold red", markup=False, highlight=False)
+        raise typer.Exit(1) from None
+    console.print(f"{voice}: {card.provenance.steps} steps, validation L1 {card.provenance.valid_l1}", highlight=False)
