@@ -169,12 +169,14 @@ class HibariPhonemizer:
 
     def units(self, text: str) -> list[Word | str]:
         units: list[Word | str] = []
+        prefix = ""  # a currency sign is read with the number after it
         for written, phonemes, space in self.readings(text):
             marks = [character for character in phonemes if character in PAUSES]
-            spoken = tuple(self.phones(part) for part in phonemes.split() if self.phones(part))
+            spoken = tuple(phones for part in phonemes.split() if (phones := self.phones(part)))
             if spoken:
-                units.append(Word(written, spoken))
+                units.append(Word(prefix + written.strip('"'), spoken))
             units.extend(marks)
+            prefix = written if not phonemes and not space and written in "$£€" else ""
             if space:
                 units.append(WORD_BOUNDARY)
         return units

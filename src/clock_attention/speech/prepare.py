@@ -11,21 +11,22 @@ import hashlib
 import json
 import logging
 import multiprocessing
+import multiprocessing.connection
 import os
 import shutil
-from collections.abc import Callable, Sequence
+import signal
+import threading
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import soundfile
 import torch
 
-from clock_attention.speech.audio import MelConfig, MelSpectrogram, resample, trim_silence
-from clock_attention.speech.checks import Limits, Recording, Rejected, check_frames, check_wave, load_recording
-from clock_attention.speech.phonemes import Phonemizer, UnreadableTextError, phonemizer, token_ids
+from clock_attention.speech.features import Item, Progress, Settings, Worker, read_shard, shard_path
+from clock_attention.speech.phonemes import phonemizer
 from clock_attention.speech.store import (
     FORMAT,
     STD_FLOOR,
@@ -36,112 +37,10 @@ from clock_attention.speech.store import (
     write_atomically,
     write_rows,
 )
-from clock_attention.speech.teacher import TEACHER_RATE, Reading, Teacher
 
-Item = Recording | Reading
 SHARD_ITEMS = 64
 
-
-@dataclass(frozen=True)
-class Settings:
-    """Everything besides the items that decides what the store will contain."""
-
-    mel: MelConfig
-    phonemizer: str = "hibari"
-    dtype: str = "float16"
-    silence: float = 0.05
-    silence_db: float = 45.0
-    valid: float = 0.02
-    test: float = 0.02
-    limits: Limits = field(default_factory=Limits)
-    hours: float | None = None
-    keep_audio: bool = False
-
-    def to_json(self) -> dict[str, Any]:
-        return {**asdict(self), "mel": self.mel.model_dump()}
-
-
-@dataclass(frozen=True)
-class Progress:
-    """What the progress bar shows after each shard."""
-
-    items: int
-    rejected: int
-    seconds: float
-    resumed: bool
-
-
-class Worker:
-    """Turns shards of items into files. One per process; models are loaded once."""
-
-    def __init__(self, out: Path, settings: Settings) -> None:
-        self.out = out
-        self.settings = settings
-        self.mel = MelSpectrogram(settings.mel)
-        self.reader: Phonemizer = phonemizer(settings.phonemizer)
-        self.teacher = Teacher()
-
-    def shard(self, number: int, items: Sequence[Item]) -> Progress:
-        frames, rows, rejected = [], [], []
-        for item in items:
-            try:
-                row, mel = self.utterance(item)
-            except Rejected as rejection:
-                rejected.append(asdict(Rejection(item.id, rejection.reason, rejection.detail)))
-                continue
-            frames.append(mel)
-            rows.append(row)
-        n_mels = self.settings.mel.n_mels
-        joined = np.concatenate(frames) if frames else np.zeros((0, n_mels), self.settings.dtype)
-        save_atomically(shard_path(self.out, number, "npy"), joined)
-        seconds = len(joined) / self.settings.mel.frames_per_second
-        done = {"utterances": rows, "rejected": rejected, "seconds": seconds}
-        write_atomically(shard_path(self.out, number, "json"), json.dumps(done, ensure_ascii=False))
-        return Progress(len(items), len(rejected), seconds, resumed=False)
-
-    def utterance(self, item: Item) -> tuple[dict[str, Any], np.ndarray[Any, Any]]:
-        settings, rate = self.settings, self.settings.mel.sample_rate
-        try:
-            phonemes = self.reader(item.text)
-        except UnreadableTextError as error:
-            raise Rejected("no phonemes", str(error)) from None
-        if isinstance(item, Reading):
-            wave = resample(self.teacher(item), TEACHER_RATE, rate)
-        else:
-            wave = load_recording(item, rate)
-        check_wave(wave, settings.limits)
-        wave = trim_silence(wave, rate, settings.silence, settings.silence_db)
-        check_frames(len(wave) / rate, settings.mel.frames(len(wave)), len(phonemes), settings.limits)
-        if settings.keep_audio:
-            soundfile.write(self.out / "wavs" / f"{item.id}.wav", wave, rate, subtype="PCM_16")
-        mel = self.mel(wave).numpy().astype(settings.dtype)
-        row = {
-            "id": item.id,
-            "text": item.text,
-            "tokens": token_ids(phonemes.tokens, self.reader.symbols),
-            "word_index": phonemes.word_index,
-            "words": phonemes.words,
-            "frames": len(mel),
-            "group": item.group,
-            "speed": item.speed if isinstance(item, Reading) else 1.0,
-        }
-        return row, mel
-
-
 _worker: Worker | None = None
-
-
-def _start_worker(out: Path, settings: Settings) -> None:
-    global _worker
-    torch.set_num_threads(1)
-    # Characters that are not read were reported when the text was first cleaned; a line each would drown the bar.
-    logging.getLogger("clock_attention").setLevel(logging.ERROR)
-    _worker = Worker(out, settings)
-
-
-def _run_shard(number: int, items: Sequence[Item]) -> Progress:
-    assert _worker is not None
-    return _worker.shard(number, items)
 
 
 def prepare(
@@ -154,40 +53,103 @@ def prepare(
     source: str = "",
     report: Callable[[Progress], None] = lambda progress: None,
 ) -> FeatureStore:
-    """Prepare items into a store at `out`; continues where an interrupted preparation with the same inputs stopped."""
+    """Prepare items into a store at `out`.
+
+    An interrupted preparation with the same inputs continues where it stopped; a finished one is opened as it is.
+    """
     out = Path(out)
-    if (out / "store.json").exists():
-        raise FileExistsError(f"{out} already holds a finished store: remove it or choose another folder")
     shards = [items[start : start + SHARD_ITEMS] for start in range(0, len(items), SHARD_ITEMS)]
     if not shards:
         raise ValueError(f"nothing to prepare: no utterance found ({len(rejected)} rejected)")
-    claim_folder(out, items, settings)
+    fingerprint = fingerprint_of(items, settings)
+    if (out / "store.json").exists():
+        store = FeatureStore.open(out)
+        if store.header.get("fingerprint") != fingerprint:
+            raise FileExistsError(
+                f"{out} holds a store of other inputs or settings: remove it or choose another folder"
+            )
+        return store
+    claim_folder(out, fingerprint, settings)
     done: dict[int, float] = {}  # shard → seconds of audio
     for number in range(len(shards)):
         if shard_path(out, number, "json").exists():
             table = read_shard(out, number)
             done[number] = table["seconds"]
             report(Progress(len(shards[number]), len(table["rejected"]), table["seconds"], resumed=True))
-    todo = [number for number in range(len(shards)) if number not in done]
+    goal = float("inf") if settings.hours is None else settings.hours * 3600
 
-    def enough() -> bool:
-        return settings.hours is not None and contiguous_seconds(done) >= settings.hours * 3600
+    def todo() -> Iterator[tuple[int, Sequence[Item]]]:
+        for number, shard in enumerate(shards):
+            if contiguous_seconds(done) >= goal:
+                return
+            if number not in done:
+                yield number, shard
 
-    if todo and not enough():
-        context = multiprocessing.get_context("spawn")
-        with ProcessPoolExecutor(max(1, workers), context, _start_worker, (out, settings)) as pool:
-            running: dict[Future[Progress], int] = {}
-            while (todo and not enough()) or running:
-                # Few shards in flight: an end by `hours` or by the user should not wait for a long queue.
-                while todo and not enough() and len(running) <= workers:
-                    number = todo.pop(0)
-                    running[pool.submit(_run_shard, number, shards[number])] = number
-                finished, _ = wait(running, return_when=FIRST_COMPLETED)
-                for future in finished:
-                    progress = future.result()
-                    done[running.pop(future)] = progress.seconds
-                    report(progress)
-    return finalize(out, sorted(done), settings, rejected, source)
+    def finish(number: int, progress: Progress) -> None:
+        done[number] = progress.seconds
+        report(progress)
+
+    run = run_here if workers <= 1 else run_in_pool
+    run(out, settings, todo(), finish, workers)
+    return finalize(out, sorted(done), settings, rejected, source, fingerprint)
+
+
+Shards = Iterator[tuple[int, Sequence[Item]]]
+Finish = Callable[[int, Progress], None]
+
+
+def run_here(out: Path, settings: Settings, todo: Shards, finish: Finish, workers: int = 1) -> None:
+    """One worker needs no process of its own."""
+    worker: Worker | None = None
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # as in a pool: sums are split by thread, and the result must not depend on that
+    try:
+        for number, items in todo:
+            worker = worker or Worker(out, settings)
+            finish(number, worker.shard(number, items))
+    finally:
+        torch.set_num_threads(threads)
+
+
+def run_in_pool(out: Path, settings: Settings, todo: Shards, finish: Finish, workers: int) -> None:
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(workers, context, start_worker, (out, settings)) as pool:
+        running: dict[Future[Progress], int] = {}
+        exhausted = False
+        while True:
+            # Few shards in flight: an end by `hours` or by the user should not wait for a long queue.
+            while not exhausted and len(running) <= workers:
+                shard = next(todo, None)
+                exhausted = shard is None
+                if shard is not None:
+                    running[pool.submit(run_shard, *shard)] = shard[0]
+            if not running:
+                return
+            for future in wait(running, return_when=FIRST_COMPLETED).done:
+                finish(running.pop(future), future.result())
+
+
+def start_worker(out: Path, settings: Settings) -> None:
+    global _worker
+    torch.set_num_threads(1)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent hears Ctrl-C, lets shards in flight finish, and ends
+    threading.Thread(target=end_with_parent, daemon=True).start()
+    # A line for every emoji that is not read would drown the progress bar.
+    logging.getLogger("clock_attention").setLevel(logging.ERROR)
+    _worker = Worker(out, settings)
+
+
+def end_with_parent() -> None:
+    """A killed parent must not leave workers behind."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        multiprocessing.connection.wait([parent.sentinel])
+        os._exit(1)
+
+
+def run_shard(number: int, items: Sequence[Item]) -> Progress:
+    assert _worker is not None
+    return _worker.shard(number, items)
 
 
 def contiguous_seconds(done: dict[int, float]) -> float:
@@ -199,10 +161,13 @@ def contiguous_seconds(done: dict[int, float]) -> float:
     return total
 
 
-def claim_folder(out: Path, items: Sequence[Item], settings: Settings) -> None:
-    """Remember what is being prepared, and refuse to mix two preparations in one folder."""
+def fingerprint_of(items: Sequence[Item], settings: Settings) -> str:
     plan = json.dumps([settings.to_json(), [asdict(item) for item in items]], default=str, sort_keys=True)
-    fingerprint = hashlib.sha256(plan.encode()).hexdigest()
+    return hashlib.sha256(plan.encode()).hexdigest()
+
+
+def claim_folder(out: Path, fingerprint: str, settings: Settings) -> None:
+    """Remember what is being prepared, and refuse to mix two preparations in one folder."""
     (out / "shards").mkdir(parents=True, exist_ok=True)
     if settings.keep_audio:
         (out / "wavs").mkdir(exist_ok=True)
@@ -216,7 +181,7 @@ def claim_folder(out: Path, items: Sequence[Item], settings: Settings) -> None:
 
 
 def finalize(
-    out: Path, numbers: list[int], settings: Settings, rejected: Sequence[Rejection], source: str
+    out: Path, numbers: list[int], settings: Settings, rejected: Sequence[Rejection], source: str, fingerprint: str
 ) -> FeatureStore:
     """Join the shards in order, measure, and write the table and the header."""
     rows: list[dict[str, Any]] = []
@@ -250,6 +215,7 @@ def finalize(
     header = {
         "format": FORMAT,
         "source": source,
+        "fingerprint": fingerprint,
         "mel": settings.mel.model_dump(),
         "phonemizer": {"name": settings.phonemizer, "symbols": symbols},
         "mean": mean.tolist(),
@@ -270,7 +236,7 @@ def join_frames(
 ) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
     """Write mel.npy; returns per-bin mean and floored standard deviation of the training frames."""
     n_mels = settings.mel.n_mels
-    temporary = out / f".mel.npy.{os.getpid()}"
+    temporary = out / "mel.npy.part"
     joined = np.lib.format.open_memmap(temporary, mode="w+", dtype=settings.dtype, shape=(total, n_mels))
     place = 0
     for number in numbers:
@@ -287,19 +253,3 @@ def join_frames(
     os.replace(temporary, out / "mel.npy")
     mean = sums / count
     return mean, np.maximum(np.sqrt(np.maximum(squares / count - mean**2, 0)), STD_FLOOR)
-
-
-def shard_path(out: Path, number: int, suffix: str) -> Path:
-    return out / "shards" / f"{number:06d}.{suffix}"
-
-
-def read_shard(out: Path, number: int) -> dict[str, Any]:
-    table: dict[str, Any] = json.loads(shard_path(out, number, "json").read_text(encoding="utf-8"))
-    return table
-
-
-def save_atomically(path: Path, array: np.ndarray[Any, Any]) -> None:
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    with open(temporary, "wb") as file:
-        np.save(file, array)
-    os.replace(temporary, path)
