@@ -35,9 +35,11 @@ def forward(
     """Softmax over keys of the meeting score (Eq. 3), applied to the values, one block of queries at a time."""
     batch, heads, length, _ = pair.query.shape
     value = value.masked_fill(~key_valid[:, None, :, None], 0.0)
-    block = max(1, min(length, BLOCK_ROWS, BLOCK_ELEMENTS // max(1, batch * heads * pair.key.shape[-2])))
+    logits = batch * heads * length * pair.key.shape[-2]
+    block = max(1, min(length, BLOCK_ROWS, BLOCK_ELEMENTS * length // max(1, logits)))
     # Functorch transforms reject the hooks of checkpointing; there the blocks keep their intermediate values.
-    recompute = block < length and torch.is_grad_enabled() and not torch._C._are_functorch_transforms_active()
+    transformed = torch._C._are_functorch_transforms_active()
+    recompute = logits > BLOCK_ELEMENTS and torch.is_grad_enabled() and not transformed
     outputs, weights = [], []
     for start in range(0, length, block):
         rows = slice(start, start + block)
