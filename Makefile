@@ -30,6 +30,7 @@ test-all: lint
 bench: install
 	$(BIN)/python benchmarks/attention.py
 	$(BIN)/python benchmarks/training_step.py
+	$(BIN)/python benchmarks/streaming.py
 
 format: install
 	$(BIN)/ruff check --fix .
