@@ -52,9 +52,8 @@ def main() -> None:
         times["late"].append(time_steps(attention, queries, late, 20))
     medians = {name: statistics.median(values) for name, values in times.items()}
     ratio = medians["late"] / medians["early"]
-    print(
-        f"step {arguments.early}: {medians['early'] * 1e6:.0f} µs, step {arguments.late}: {medians['late'] * 1e6:.0f} µs"
-    )
+    for name, step in (("early", arguments.early), ("late", arguments.late)):
+        print(f"step {step}: {medians[name] * 1e6:.0f} µs")
     print(f"ratio {ratio:.3f} ({arguments.tokens} tokens, width 256, 4 heads, {arguments.repetitions} repetitions)")
     arguments.out.parent.mkdir(parents=True, exist_ok=True)
     arguments.out.write_text(json.dumps({"medians_seconds": medians, "ratio": ratio, "tokens": arguments.tokens}))
