@@ -145,7 +145,8 @@ def stats(
     with clear_errors():
         opened = FeatureStore.open(store)
         statistics = CorpusStatistics.of(opened)
-        table = Table(title=f"{store}: {opened.header['source']}")
+        console.print(f"{store}: {opened.header['source']}", highlight=False)
+        table = Table()
         for column in ("split", "utterances", "hours"):
             table.add_column(column, justify="left" if column == "split" else "right")
         for split in SPLITS:

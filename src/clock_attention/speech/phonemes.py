@@ -12,7 +12,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache
 from typing import Any, Protocol
 
 from clock_attention.speech.text import clean, normalize
@@ -131,6 +131,14 @@ ARPABET = {
 # fmt: on
 
 
+@cache
+def hibari_g2p() -> Any:
+    """hibari's reader, with its lexicons: loaded once, however many phonemizers there are."""
+    from hibari.g2p import G2P
+
+    return G2P()
+
+
 class HibariPhonemizer:
     """hibari's reader (Apache-2.0): misaki's lexicon, part-of-speech rules and a small network for unknown words.
 
@@ -152,15 +160,9 @@ class HibariPhonemizer:
     def __call__(self, text: str) -> Phonemes:
         return readable(text, self.units(text))
 
-    @cached_property
-    def g2p(self) -> Any:
-        from hibari.g2p import G2P
-
-        return G2P()
-
     def readings(self, text: str) -> list[tuple[str, str, bool]]:
         """(written token, hibari's phonemes, whether a space follows), in order."""
-        tokens = self.g2p.phonemize_tokens(self.g2p.tokenize(normalize(text)))
+        tokens = hibari_g2p().phonemize_tokens(hibari_g2p().tokenize(normalize(text)))
         return [(token.text, token.phonemes or "", bool(token.whitespace)) for token in tokens]
 
     def transcription(self, text: str) -> str:

@@ -95,7 +95,7 @@ class FeatureStore:
             raise FileNotFoundError(f"{path} is not a feature store (no store.json); {state}") from None
         if header.get("format") != FORMAT:
             raise ValueError(
-                f"{path} has store format {header.get('format')}, this version reads {FORMAT}: prepare again"
+                f"{path} has store format {header.get('format')}, this version reads {FORMAT}: prepare it again"
             )
         return cls(path, header)
 
@@ -144,7 +144,7 @@ class FeatureStore:
 
     def __getstate__(self) -> dict[str, Any]:
         # Data-loading workers open the memory map themselves instead of receiving gigabytes.
-        return {key: value for key, value in self.__dict__.items() if key != "frames"}
+        return {key: value for key, value in self.__dict__.items() if key not in ("frames", "phonemizer")}
 
 
 def assign_splits(groups: list[str], valid: float, test: float) -> list[str]:

@@ -9,7 +9,7 @@ import csv
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -34,25 +34,25 @@ class Reading:
     seed: int
 
 
+@cache
+def hibari_voice() -> Any:
+    from hibari import Hibari
+
+    return Hibari(threads=1)
+
+
 class Teacher:
     """hibari on one thread; the same reading always gives the same samples."""
 
-    @cached_property
-    def voice(self) -> Any:
-        from hibari import Hibari
-
-        return Hibari(threads=1)
-
-    @cached_property
-    def reader(self) -> HibariPhonemizer:
-        return HibariPhonemizer()
+    def __init__(self) -> None:
+        self.reader = HibariPhonemizer()
 
     def __call__(self, reading: Reading) -> Wave:
         """float32 at 24 kHz; nothing for a text with nothing to say."""
         parts = []
         for place, sentence in enumerate(split_sentences(reading.text)):
             transcription = self.reader.transcription(sentence)
-            parts.append(self.voice.from_phonemes(transcription, speed=reading.speed, seed=reading.seed + place))
+            parts.append(hibari_voice().from_phonemes(transcription, speed=reading.speed, seed=reading.seed + place))
         return np.concatenate(parts) if parts else np.zeros(0, np.float32)
 
 

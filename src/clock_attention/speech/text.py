@@ -52,7 +52,7 @@ SPOKEN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ01234567
 LONGEST_NUMBER = 15
 RE_LONG_DIGITS = re.compile(rf"\d{{{LONGEST_NUMBER + 1},}}")
 RE_SENTENCE_END = re.compile(r"[.!?…]+[\"')\]”’]*\s+(?=[\"'(“‘]*[A-Z0-9])")
-RE_NUMBER = re.compile(r"-?\d[\d,]*(?:\.\d+)*(?:st|nd|rd|th)?(?:'?s)?(?![\w])")
+RE_NUMBER = re.compile(r"-?\d+(?:,\d{3})*(?:\.\d+)*(?:st|nd|rd|th)?(?:'?s)?(?![\w])")
 RE_CLAUSE_END = re.compile(r"(?<=[,;:.!?…—])\s+|(?<=[—])")
 # Abbreviations after which a capital letter usually continues the sentence.
 CONTINUING = frozenset(word.lower().rstrip(".") for word in [*TITLES, *ABBREV, "e.g", "i.e", "no", "v", "viz"]) - {
