@@ -74,14 +74,17 @@ class SelfAttention(nn.Module):
 
 
 class FeedForward(nn.Module):
-    """Linear, ReLU, linear; with a kernel above 1 the first becomes a convolution over time, as in FastSpeech."""
+    """Linear, ReLU, linear; with a kernel above 1 the first becomes a convolution over time, as in FastSpeech.
+
+    The convolution is a linear layer on windows laid side by side, which a CPU does faster than a convolution.
+    """
 
     def __init__(self, width: int, inner: int, kernel: int, dropout: float, causal: bool) -> None:
         super().__init__()
         self.kernel = kernel
         # In autoregressive decoding the window ends at the present step.
         self.before, self.after = (kernel - 1, 0) if causal else (kernel // 2, kernel // 2)
-        self.inner = nn.Linear(width, inner) if kernel == 1 else nn.Conv1d(width, inner, kernel)
+        self.inner = nn.Linear(kernel * width, inner)
         self.outer = nn.Linear(inner, width)
         self.dropout = nn.Dropout(dropout)
 
@@ -90,20 +93,17 @@ class FeedForward(nn.Module):
         if self.kernel > 1:
             if padding is not None:
                 x = x.masked_fill(padding[..., None], 0.0)
+            length = x.shape[1]
             x = F.pad(x, (0, 0, self.before, self.after))
-        return self.outer(self.dropout(F.relu(self.over_time(x))))
+            x = torch.cat([x[:, place : place + length] for place in range(self.kernel)], -1)  # (B, L, kernel·E)
+        return self.outer(self.dropout(F.relu(self.inner(x))))
 
-    def step(self, x: Tensor, past: Tensor | None) -> tuple[Tensor, Tensor | None]:
+    def step(self, x: Tensor, past: Tensor | None) -> tuple[Tensor, Tensor]:
         """One step x (B, E) after the last kernel − 1 ones, `past` (B, kernel − 1, E)."""
-        if self.kernel == 1:
-            return self.outer(F.relu(self.inner(x))), None
         if past is None:
             past = x.new_zeros(x.shape[0], self.kernel - 1, x.shape[1])
         window = torch.cat([past, x[:, None]], 1)
-        return self.outer(F.relu(self.over_time(window)))[:, 0], window[:, 1:]
-
-    def over_time(self, x: Tensor) -> Tensor:
-        return self.inner(x) if self.kernel == 1 else self.inner(x.transpose(1, 2)).transpose(1, 2)
+        return self.outer(F.relu(self.inner(window.flatten(1)))), window[:, 1:]
 
 
 class EncoderLayer(nn.Module):
