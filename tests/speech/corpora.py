@@ -1,53 +1,55 @@
-"""A tiny corpus in memory, whose mel frames follow its tokens: enough to learn from, nothing to install."""
+"""A tiny feature store whose mel frames follow its tokens: enough to learn from, made in a moment."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import json
+from pathlib import Path
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from clock_attention.speech.audio import MelConfig
+from clock_attention.speech.store import FORMAT, FeatureStore, write_rows
 
-SYMBOLS = tuple("abcdefghij")
+SYMBOLS = "abcdefghij"
 MELS = 8
 
 
-@dataclass(frozen=True)
-class Row:
-    id: str
-    tokens: tuple[int, ...]
-    frames: int
-
-
-class TinyCorpus:
-    """Every symbol has its own mel frame and its own duration; utterances are random strings of symbols."""
-
-    def __init__(self, size: int = 40, seed: int = 0, shortest: int = 4, longest: int = 9) -> None:
-        draw = np.random.default_rng(seed)
-        self.symbols = SYMBOLS
-        self.mel_config = MelConfig(n_mels=MELS)
-        self.header = {"phonemizer": {"name": "letters"}, "source": "random strings"}
-        self.looks = torch.from_numpy(draw.normal(size=(len(SYMBOLS), MELS)).astype(np.float32))
-        self.durations = draw.integers(2, 5, len(SYMBOLS))
-        self.mean, self.std = torch.full((MELS,), 0.1), torch.full((MELS,), 1.1)
-        self.utterances = []
-        for number in range(size):
-            tokens = tuple(draw.integers(0, len(SYMBOLS), draw.integers(shortest, longest + 1)).tolist())
-            self.utterances.append(Row(f"u{number:03d}", tokens, int(self.durations[list(tokens)].sum())))
-        self.mpr = sum(u.frames for u in self.utterances) / sum(len(u.tokens) for u in self.utterances)
-
-    def __len__(self) -> int:
-        return len(self.utterances)
-
-    def mel(self, index: int) -> Tensor:
-        tokens = torch.tensor(self.utterances[index].tokens)
-        return self.looks[tokens].repeat_interleave(torch.from_numpy(self.durations)[tokens], 0)
-
-    def tokens(self, index: int) -> Tensor:
-        return torch.tensor(self.utterances[index].tokens)
-
-    def split(self, name: str) -> list[int]:
-        valid = len(self.utterances) // 5
-        return list(range(valid)) if name == "valid" else list(range(valid, len(self.utterances)))
+def tiny_store(folder: Path, size: int = 40, seed: int = 0) -> FeatureStore:
+    """Every symbol has its own mel frame and duration; utterances are random strings of symbols, a fifth held out."""
+    draw = np.random.default_rng(seed)
+    looks = draw.normal(size=(len(SYMBOLS), MELS)).astype(np.float32)
+    durations = draw.integers(2, 5, len(SYMBOLS))
+    rows, mels, offset = [], [], 0
+    for number in range(size):
+        tokens = draw.integers(0, len(SYMBOLS), draw.integers(4, 10))
+        mels.append(looks[tokens].repeat(durations[tokens], axis=0))
+        rows.append(
+            {
+                "id": f"u{number:03d}",
+                "text": "".join(SYMBOLS[token] for token in tokens),
+                "tokens": tokens.tolist(),
+                "word_index": [0] * len(tokens),
+                "words": ["word"],
+                "frames": len(mels[-1]),
+                "offset": offset,
+                "split": "valid" if number % 5 == 0 else "train",
+                "group": f"u{number:03d}",
+                "speed": 1.0,
+            }
+        )
+        offset += len(mels[-1])
+    folder.mkdir(parents=True)
+    np.save(folder / "mel.npy", np.concatenate(mels))
+    write_rows(folder / "utterances.jsonl", rows)
+    write_rows(folder / "rejected.jsonl", [])
+    header = {
+        "format": FORMAT,
+        "source": "random strings",
+        "mel": MelConfig(n_mels=MELS).model_dump(),
+        "phonemizer": {"name": "letters", "symbols": list(SYMBOLS)},
+        "mean": [0.1] * MELS,
+        "std": [1.1] * MELS,
+        "mpr": offset / sum(len(row["tokens"]) for row in rows),
+    }
+    (folder / "store.json").write_text(json.dumps(header))
+    return FeatureStore.open(folder)
