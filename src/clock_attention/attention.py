@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from clock_attention.clocks import CAUSAL_NORMS, CLOCKS, VARIANCES, Phi, clock_pair, resolve_phi
-from clock_attention.kernels import portable, reference
+from clock_attention.kernels import banded, portable, reference
 
 IMPLEMENTATIONS = ("auto", "reference", "portable", "banded", "cuda")
 
@@ -65,7 +65,27 @@ def clock_attention(
     check_attn_mask(attn_mask, (batch, heads, targets, sources))
     scale = head_scale(logit_scale, heads, query)
 
-    if impl == "auto":
+    if impl in ("auto", "banded"):
+        refusal = banded.refusal(query, attn_mask)
+        if refusal is None:
+            return banded.attend(
+                query,
+                key,
+                value,
+                query_valid=None if query_padding_mask is None else query_valid,
+                key_valid=None if key_padding_mask is None else key_valid,
+                clocks=clocks,
+                phi=phi,
+                variance=variance,
+                log_variance_term=log_variance_term,
+                logit_scale=scale,
+                eps=eps,
+                pace=pace,
+                causal_norm=causal_norm,
+                return_weights=return_weights,
+            )
+        if impl == "banded":
+            raise ValueError(f"impl: got 'banded', but {refusal}; use impl='auto' or 'portable'")
         impl = "portable"
     if impl == "reference":
         output, weights = reference.forward(

@@ -8,6 +8,10 @@ which are then added in order: the result does not depend on which thread did wh
 
 from __future__ import annotations
 
+import hashlib
+from pathlib import Path
+from typing import Any
+
 import numba
 import numpy as np
 from numba import types
@@ -37,7 +41,7 @@ from clock_attention.kernels.lanes import (
 )
 from clock_attention.kernels.meeting_loops import backward_rows, forward_rows
 
-CLOCKS, ROWS_FORWARD, ROWS_BACKWARD, CLOCKS_BACK = 1, 2, 4, 8  # phases of a task
+CLOCKS, ROWS, CLOCKS_BACK = 1, 2, 4  # phases of a task
 
 # The table: strided tensors take four places (address, batch, head and step stride), the others one.
 FIELDS = (
@@ -201,8 +205,8 @@ def take_variance(given, index, n, variance):
 
 
 @jit
-def meet(table, item, chunk, home, slot, key_home, backward, like):
-    """Phase 2: the rows of one chunk of one head, forward or backward."""
+def meet(table, item, chunk, home, slot, like):
+    """Phase 2: the rows of one chunk of one head."""
     queries, keys, heads = get(table, QUERIES), get(table, KEYS), get(table, HEADS)
     channels, width, value_width = get(table, CHANNELS), get(table, WIDTH), get(table, VALUE_WIDTH)
     batch, head = item // heads, item % heads
@@ -211,11 +215,10 @@ def meet(table, item, chunk, home, slot, key_home, backward, like):
     work = shift(pointer(table, WORK, like), home * get(table, WORK_SIZE))
     row = shift(pointer(table, ROW_WORK, like), slot * get(table, ROW_WORK_SIZE))
     sums, anchors, query_factors, _, _ = wide_layout(queries, keys, width)
-    _, _, query_variance, key_variance, grad_clock, _ = work_layout(queries, keys, width, backward)
-    (
-        key_columns, query_rows, query_columns, logits, peaks, result, value_columns, grad_rows, grad_columns, pulls,
-        pull_keys, _,
-    ) = row_layout(keys, width, value_width, backward)  # fmt: skip
+    _, _, query_variance, key_variance, _, _ = work_layout(queries, keys, width, 0)
+    key_columns, query_rows, query_columns, logits, peaks, result, _, _, _, _, _, _ = row_layout(
+        keys, width, value_width, 0
+    )
     nq, nk = get(steps, 0), get(steps, 1)
     query_index, key_index = shift(steps, 2), shift(steps, 2 + queries)
     numbers = pointer(table, NUMBERS, 0.0)
@@ -227,22 +230,49 @@ def meet(table, item, chunk, home, slot, key_home, backward, like):
     lse, weights = of_rows(table, LSE, item, queries, like), of_rows(table, WEIGHTS, item, queries * keys, like)
     packed = shift(pointer(table, ROW_STEPS, 0), slot * get(table, ROW_STEPS_SIZE))
     centre = shift(pointer(table, ROW_WIDE, 0.0), slot * width)
-    if not backward:
-        if nk == 0:
-            for i in range(row_from, row_to):
-                put(lse, get(query_index, i), 0.0)
-                for c in range(0, value_width, 8):
-                    store(out, get(query_index, i) * get(table, OUT_S) + c, splat(0.0, like))
-            return
-        forward_rows(
-            row_from, row_to, nk, channels, width, value_width,
-            work, shift(wide, anchors), shift(wide, query_factors), shift(work, query_variance), query_index,
-            wide, shift(wide, sums), shift(work, key_variance), key_index,
-            scale, spread, eps, drop, get(table, LOG_TERM) != 0, value, get(table, VALUE_S), out, get(table, OUT_S),
-            lse, weights, keys, packed, centre, row, shift(row, key_columns), shift(row, query_rows),
-            shift(row, query_columns), shift(row, logits), shift(row, peaks), shift(row, result), like,
-        )  # fmt: skip
+    if nk == 0:
+        for i in range(row_from, row_to):
+            put(lse, get(query_index, i), 0.0)
+            for c in range(0, value_width, 8):
+                store(out, get(query_index, i) * get(table, OUT_S) + c, splat(0.0, like))
         return
+    forward_rows(
+        row_from, row_to, nk, width, value_width,
+        work, shift(wide, anchors), shift(wide, query_factors), shift(work, query_variance), query_index,
+        wide, shift(wide, sums), shift(work, key_variance), key_index,
+        scale, spread, eps, drop, get(table, LOG_TERM) != 0, value, get(table, VALUE_S), out, get(table, OUT_S),
+        lse, weights, keys, packed, centre, row, shift(row, key_columns), shift(row, query_rows),
+        shift(row, query_columns), shift(row, logits), shift(row, peaks), shift(row, result), like,
+    )  # fmt: skip
+
+
+@jit
+def meet_back(table, item, chunk, home, slot, key_home, like):
+    """Phase 2: the rows of one chunk of one head, backwards."""
+    queries, keys, heads = get(table, QUERIES), get(table, KEYS), get(table, HEADS)
+    channels, width, value_width = get(table, CHANNELS), get(table, WIDTH), get(table, VALUE_WIDTH)
+    batch, head = item // heads, item % heads
+    steps = shift(pointer(table, STEPS, 0), home * get(table, STEPS_SIZE))
+    wide = shift(pointer(table, WIDE, 0.0), home * get(table, WIDE_SIZE))
+    work = shift(pointer(table, WORK, like), home * get(table, WORK_SIZE))
+    row = shift(pointer(table, ROW_WORK, like), slot * get(table, ROW_WORK_SIZE))
+    sums, anchors, query_factors, _, _ = wide_layout(queries, keys, width)
+    _, _, query_variance, key_variance, grad_clock, _ = work_layout(queries, keys, width, 1)
+    (
+        key_columns, query_rows, query_columns, logits, peaks, result, value_columns, grad_rows, grad_columns, pulls,
+        pull_keys, _,
+    ) = row_layout(keys, width, value_width, 1)  # fmt: skip
+    nq, nk = get(steps, 0), get(steps, 1)
+    query_index, key_index = shift(steps, 2), shift(steps, 2 + queries)
+    numbers = pointer(table, NUMBERS, 0.0)
+    scale, eps, spread = get(pointer(table, SCALE, 0.0), head), get(numbers, 0), 2.0 * np.sqrt(float(channels))
+    drop = get(numbers, 2) + np.log(float(max(nk, 1)))
+    row_from = chunk * get(table, CHUNK_ROWS)
+    row_to = min(row_from + get(table, CHUNK_ROWS), nq)
+    value, out = of_head(table, VALUE, batch, head, like), of_head(table, OUT, batch, head, like)
+    lse, weights = of_rows(table, LSE, item, queries, like), of_rows(table, WEIGHTS, item, queries * keys, like)
+    packed = shift(pointer(table, ROW_STEPS, 0), slot * get(table, ROW_STEPS_SIZE))
+    centre = shift(pointer(table, ROW_WIDE, 0.0), slot * width)
     key_grads = shift(pointer(table, KEY_WORK, like), key_home * get(table, KEY_WORK_SIZE))
     grad_value, grad_variance, size = key_layout(keys, width, value_width)
     for i in range(size):
@@ -253,7 +283,7 @@ def meet(table, item, chunk, home, slot, key_home, backward, like):
     # ∂/∂A_X lands behind the query index order; it is scattered to steps in the last phase.
     by_query_variance = shift(work, query_variance) if has_variance else null_like(work)
     grad_scale = backward_rows(
-        row_from, row_to, nk, channels, width, value_width,
+        row_from, row_to, nk, width, value_width,
         work, shift(wide, anchors), shift(wide, query_factors), shift(work, query_variance), query_index,
         wide, shift(wide, sums), shift(work, key_variance), key_index,
         scale, spread, eps, drop, get(table, LOG_TERM) != 0, value, get(table, VALUE_S), out, get(table, OUT_S),
@@ -330,40 +360,66 @@ def give_clock(grad, index, n, width, target):
 
 
 @jit
-def run(table, like):
+def draw(table):
+    """The next task: (item, chunk, home of its clocks, home of its key gradients), item −1 when there are none left."""
+    task, chunks = take_ticket(pointer(table, TICKETS, 0)), get(table, CHUNKS)
+    if task >= get(table, TASKS):
+        return -1, 0
+    if get(table, SPLIT) != 0 and get(table, PHASES) == ROWS:
+        return task // chunks, task % chunks
+    return task, 0
+
+
+@jit
+def run_forward(table, like):
     """What every thread runs: draw tasks until there are none left."""
-    tickets = pointer(table, TICKETS, 0)
-    slot = take_ticket(shift(tickets, 1))
+    slot = take_ticket(shift(pointer(table, TICKETS, 0), 1))
+    phases, split = get(table, PHASES), get(table, SPLIT) != 0
+    item, chunk = draw(table)
+    while item >= 0:
+        home = item if split else slot
+        if phases & CLOCKS:
+            make_clocks(table, item, home, like)
+        if phases & ROWS:
+            meet(table, item, chunk, home, slot, like)
+        item, chunk = draw(table)
+
+
+@jit
+def run_backward(table, like):
+    """The same for gradients."""
+    slot = take_ticket(shift(pointer(table, TICKETS, 0), 1))
     phases, split, chunks = get(table, PHASES), get(table, SPLIT) != 0, get(table, CHUNKS)
-    by_chunk = split and phases & (ROWS_FORWARD | ROWS_BACKWARD) != 0
-    while True:
-        task = take_ticket(tickets)
-        if task >= get(table, TASKS):
-            return
-        item, chunk = (task // chunks, task % chunks) if by_chunk else (task, 0)
+    item, chunk = draw(table)
+    while item >= 0:
         home = item if split else slot
         key_home = item * chunks + chunk if split else slot
         if phases & CLOCKS:
             make_clocks(table, item, home, like)
-        if phases & ROWS_FORWARD:
-            meet(table, item, chunk, home, slot, key_home, 0, like)
-        if phases & ROWS_BACKWARD:
-            meet(table, item, chunk, home, slot, key_home, 1, like)
+        if phases & ROWS:
+            meet_back(table, item, chunk, home, slot, key_home, like)
         if phases & CLOCKS_BACK:
             clocks_back(table, item, home, key_home, like)
+        item, chunk = draw(table)
 
 
-def run_single(table):
-    run(table, np.float32(0))
+def source_digest() -> str:
+    """Of all compiled code: Numba's cache watches one file only."""
+    folder = Path(__file__).parent
+    names = ("lanes.py", "clock_loops.py", "band_loops.py", "meeting_loops.py", "band_tasks.py")
+    return hashlib.sha256(b"".join((folder / name).read_bytes() for name in names)).hexdigest()
 
 
-def run_double(table):
-    run(table, np.float64(0))
+def compile_entry(backward: bool, double: bool) -> Any:
+    """An entry point, compiled or read from Numba's cache on disk."""
+    digest, run, like = (
+        source_digest(),
+        run_backward if backward else run_forward,
+        np.float64(0) if double else np.float32(0),
+    )
 
+    def entry(table):  # type: ignore[no-untyped-def]
+        digest  # noqa: B018  (a captured variable is part of the cache's key)
+        run(table, like)
 
-ENTRY = types.void(types.CPointer(types.int64))
-
-
-def compile_entry(double: bool) -> object:
-    """The entry point for fp64 or fp32, compiled or read from Numba's cache on disk."""
-    return numba.cfunc(ENTRY, cache=True, error_model="numpy")(run_double if double else run_single)
+    return numba.cfunc(types.void(types.CPointer(types.int64)), cache=True, error_model="numpy")(entry)

@@ -57,7 +57,7 @@ def attend(
     return_weights: bool,
 ) -> tuple[Tensor, Tensor | None]:
     """(o, A) for projected features; see `clock_attention.clock_attention` for the arguments. No mask: all valid."""
-    batch, heads, queries, _ = query.shape
+    batch, heads = query.shape[:2]
     work = torch.promote_types(torch.promote_types(query.dtype, value.dtype), torch.float32)
     query, key, values = query.to(work), key.to(work), value.to(work)
     scale = logit_scale.reshape(-1).expand(heads)
@@ -77,7 +77,8 @@ def attend(
             kind, key_kind, RATES[phi], False, mu, eps, return_weights,
         )  # fmt: skip
     else:
-        pair = torch_clocks(query, key, query_valid, key_valid, clocks, phi, variance, eps, pace, causal_norm)
+        with torch.autocast("cpu", enabled=False):
+            pair = torch_clocks(query, key, query_valid, key_valid, clocks, phi, variance, eps, pace, causal_norm)
         out, _, weights = banded(
             pair.query.double(), pair.key.double(), values,
             pair.query_variance.to(work).expand(batch, heads, -1), pair.key_variance.to(work).expand(batch, heads, -1),
@@ -134,12 +135,10 @@ def whole_vectors(x: Tensor) -> Tensor:
 class Call:
     """One call's table of addresses and sizes, and the tensors that must outlive it."""
 
-    def __init__(
-        self, query: Tensor, key: Tensor, value: Tensor, scale: Tensor, unit: Tensor, given: bool, backward: bool
-    ) -> None:
+    def __init__(self, query: Tensor, key: Tensor, value: Tensor, scale: Tensor, unit: Tensor, backward: bool) -> None:
         self.table = np.zeros(len(tasks.FIELDS), np.int64)
         self.held: list[Tensor] = []
-        self.work = value.dtype
+        self.work, self.backward = value.dtype, backward
         batch, heads, queries, self.channels = query.shape
         keys = key.shape[2]
         self.items, self.queries, self.threads = batch * heads, queries, torch.get_num_threads()
@@ -149,7 +148,6 @@ class Call:
             self.chunks = min(blocks, 2 * self.threads)
         chunk_rows = -(-queries // (self.chunks * loops.ANCHOR)) * loops.ANCHOR
         self.chunks = -(-queries // chunk_rows)
-        self.given = given
         self.width = self.channels + -self.channels % 16
         self.value_width = value.shape[-1] + -value.shape[-1] % 16
         self.set(
@@ -205,12 +203,11 @@ class Call:
     def run(self, *phases: int) -> None:
         """All phases at once, head by head, or one after the other over chunks of queries."""
         steps = phases if self.chunks > 1 else (sum(phases),)
-        by_chunk = tasks.ROWS_FORWARD | tasks.ROWS_BACKWARD
-        for step in steps:
-            count = self.items * (self.chunks if self.chunks > 1 and step & by_chunk else 1)
+        for step in steps if self.items else ():
+            count = self.items * (self.chunks if step == tasks.ROWS else 1)
             tickets = torch.zeros(2, dtype=torch.int64)
             self.set(tickets=tickets.data_ptr(), tasks=count, phases=step)
-            run_entry(self.table, self.work == torch.float64, min(self.threads, count))
+            run_entry(self.table, self.backward, self.work == torch.float64, min(self.threads, count))
 
 
 @torch.library.custom_op("clock_attention::banded", mutates_args=(), device_types="cpu")
@@ -234,7 +231,7 @@ def banded(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Output (B, H, S, Dv), log-sum-exp (B, H, S) and weights (B, H, S, T), or an empty tensor in their place."""
     batch, heads, queries, _ = query.shape
-    call = Call(query, key, value, scale, unit, query_variance is not None, False)
+    call = Call(query, key, value, scale, unit, False)
     out = steps_first((batch, heads, queries, call.value_width), value, query_valid is not None)
     lse = value.new_zeros(batch, heads, queries)
     weights = value.new_zeros((batch, heads, queries, key.shape[2]) if return_weights else 0)
@@ -242,7 +239,7 @@ def banded(
     call.strided("out", out)
     call.plain("lse", lse)
     call.plain("weights", weights if return_weights else None)
-    call.run(tasks.CLOCKS, tasks.ROWS_FORWARD)
+    call.run(tasks.CLOCKS, tasks.ROWS)
     return narrow(out, value.shape[-1]), lse, weights
 
 
@@ -309,7 +306,7 @@ def banded_backward(
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
     """Gradients of query, key, value, scale and (empty if not given) both variances."""
     given = query_variance is not None
-    call = Call(query, key, value, scale, unit, given, True)
+    call = Call(query, key, value, scale, unit, True)
     describe(call, query_variance, key_variance, query_valid, key_valid, query_kind, key_kind, phi, log_term, mu, eps)
     call.strided("out", out)
     call.plain("lse", lse)
@@ -317,22 +314,20 @@ def banded_backward(
     call.plain("grad_weights", grad_weights)
     call.strided("grad_out", torch.zeros_like(out) if grad_out is None else grad_out)
     batch, heads = query.shape[:2]
-    grads = []
-    for name, x, valid, width in (
-        ("grad_query", query, query_valid, call.width),
-        ("grad_key", key, key_valid, call.width),
-        ("grad_value", value, key_valid, call.value_width),
-    ):
-        # Where nothing is valid, on either side, no gradient is written at all.
-        grads.append(steps_first((batch, heads, x.shape[2], width), x, query_valid is not None or key_valid is not None))
-        call.strided(name, grads[-1])
+    masked = query_valid is not None or key_valid is not None  # then some gradients are never written
+    grads = [
+        steps_first((batch, heads, x.shape[2], width), x, masked)
+        for x, width in ((query, call.width), (key, call.width), (value, call.value_width))
+    ]
+    for name, grad in zip(("grad_query", "grad_key", "grad_value"), grads, strict=True):
+        call.strided(name, grad)
     grad_scale = torch.zeros(batch, heads, call.chunks, dtype=torch.float64)
     call.plain("grad_scale", grad_scale)
     by_variance = [value.new_zeros(x.shape[:3] if given else 0) for x in (query, key)]
     if given:
         call.plain("grad_query_variance", by_variance[0])
         call.plain("grad_key_variance", by_variance[1])
-    call.run(tasks.CLOCKS, tasks.ROWS_BACKWARD, tasks.CLOCKS_BACK)
+    call.run(tasks.CLOCKS, tasks.ROWS, tasks.CLOCKS_BACK)
     return (
         narrow(grads[0], call.channels), narrow(grads[1], call.channels), narrow(grads[2], value.shape[-1]),
         grad_scale.sum((0, 2)).to(scale.dtype), by_variance[0], by_variance[1],

@@ -33,7 +33,8 @@ ANCHOR = 64  # steps that share an fp64 reading
 TIME_NORM_NORMALIZED, TIME_NORM, CHANNEL_NORM, NO_NORM, GIVEN = range(5)
 RATIONAL, SOFTPLUS, EXP = range(3)
 
-jit = numba.njit(error_model="numpy", nogil=True, cache=True)
+# Not cached one by one: Numba would not notice a change in a function that these call. `band_tasks` caches the whole.
+jit = numba.njit(error_model="numpy")
 
 
 @jit

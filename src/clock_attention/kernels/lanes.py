@@ -293,9 +293,7 @@ def each_lane(builder: Any, function: Any, vector: Any) -> Any:
     result = vector
     for i in range(WIDTH):
         place = ir.Constant(ir.IntType(32), i)
-        result = builder.insert_element(
-            result, builder.call(function, [builder.extract_element(vector, place)]), place
-        )
+        result = builder.insert_element(result, builder.call(function, [builder.extract_element(vector, place)]), place)
     return result
 
 

@@ -52,7 +52,7 @@ def variance_range(variance, first, last):
 
 @jit
 def score_tile(
-    tile, block, nk, channels, width, queries, key_rows, key_columns, packed, clock, centre, query_variance, first,
+    tile, block, nk, width, queries, key_rows, key_columns, packed, clock, centre, query_variance, first,
     key_variance, scale, spread, eps, log_term, logits, peaks, like,
 ):  # fmt: skip
     """Logits of 8 queries and one tile of keys; raises `peaks` (8 queries × 8 lanes) and returns their lowest row."""
@@ -60,7 +60,7 @@ def score_tile(
         put(packed, tile, block)
         pack_keys(tile, width, clock, centre, key_rows, key_columns, like)
     here = shift(logits, 64 * tile)
-    tile_distances(queries, shift(key_columns, 8 * tile * width), channels, here, like)
+    tile_distances(queries, shift(key_columns, 8 * tile * width), width, here, like)
     variances = load(key_variance, 8 * tile)
     lowest = np.inf
     for r in range(ROWS):
@@ -84,7 +84,7 @@ def reaches(query, key, centre, width, sign, high_variance, low_variance, scale,
 
 @jit
 def forward_rows(
-    row_from, row_to, nk, channels, width, value_width,
+    row_from, row_to, nk, width, value_width,
     offsets, anchors, factors, query_variance, query_index, clock, sums, key_variance, key_index,
     scale, spread, eps, drop, log_term, value, value_stride, out, out_stride, lse, weights, weights_stride,
     packed, centre, key_rows, key_columns, query_rows, query_columns, logits, peaks, result, like,
@@ -120,7 +120,7 @@ def forward_rows(
         ):  # fmt: skip
             high += 1
             floor = score_tile(
-                high, block, nk, channels, width, query_columns, key_rows, key_columns, packed, clock, centre,
+                high, block, nk, width, query_columns, key_rows, key_columns, packed, clock, centre,
                 query_variance, first, key_variance, scale, spread, eps, log_term, logits, peaks, like,
             ) - drop  # fmt: skip
         while low > 0 and reaches(
@@ -129,7 +129,7 @@ def forward_rows(
         ):  # fmt: skip
             low -= 1
             floor = score_tile(
-                low, block, nk, channels, width, query_columns, key_rows, key_columns, packed, clock, centre,
+                low, block, nk, width, query_columns, key_rows, key_columns, packed, clock, centre,
                 query_variance, first, key_variance, scale, spread, eps, log_term, logits, peaks, like,
             ) - drop  # fmt: skip
         soften(low, high, logits, peaks, drop, like)
@@ -180,7 +180,7 @@ def weighty_keys(weights, first, last):
 
 @jit
 def carries(weights, k):
-    for r in range(ROWS):
+    for r in range(ROWS):  # noqa: SIM110  (Numba compiles no generator here)
         if get(weights, (k >> 3) * 64 + 8 * r + (k & 7)) > 0.0:
             return True
     return False
@@ -188,7 +188,7 @@ def carries(weights, k):
 
 @jit
 def gradient_tile(
-    tile, nk, columns, key_columns, grad_columns, value_columns, channels, width, value_width, query_variance, first,
+    tile, nk, columns, key_columns, grad_columns, value_columns, width, value_width, query_variance, first,
     key_variance, lse, deltas, grad_weights, scale, spread, eps, drop, log_term, weights, pulls, pull_rows, pull_keys,
     grad_query_variance, grad_key_variance, like,
 ):  # fmt: skip
@@ -198,7 +198,7 @@ def gradient_tile(
     (lanes of pull_rows) and over queries (pull_keys).
     """
     here, force = shift(weights, 64 * tile), shift(pulls, 64 * tile)
-    tile_distances(columns, shift(key_columns, 8 * tile * width), channels, force, like)
+    tile_distances(columns, shift(key_columns, 8 * tile * width), width, force, like)
     products = shift(pull_rows, 64)
     tile_products(grad_columns, shift(value_columns, 8 * tile * value_width), value_width, products, like)
     variances = load(key_variance, 8 * tile)
@@ -286,7 +286,7 @@ def take_weight_gradients(tile, first, count, nk, query_index, key_index, grad_w
 
 @jit
 def backward_rows(
-    row_from, row_to, nk, channels, width, value_width,
+    row_from, row_to, nk, width, value_width,
     offsets, anchors, factors, query_variance, query_index, clock, sums, key_variance, key_index,
     scale, spread, eps, drop, log_term, value, value_stride, out, out_stride, lse, weights, grad_weights,
     weights_stride, grad_out, grad_stride, packed, centre, key_rows, key_columns, query_rows, query_columns, logits,
@@ -340,7 +340,7 @@ def backward_rows(
                     tile, first, count, nk, query_index, key_index, grad_weights, weights_stride, logits, like
                 )
             grad_scale += gradient_tile(
-                tile, nk, query_columns, key_columns, grad_columns, value_columns, channels, width, value_width,
+                tile, nk, query_columns, key_columns, grad_columns, value_columns, width, value_width,
                 query_variance, first, key_variance, block_lse, deltas, not is_null(grad_weights), scale, spread, eps,
                 drop, log_term, logits, pulls, peaks, pull_keys,
                 unset if not is_null(grad_query_variance) else grad_query_variance, grad_key_variance, like,
@@ -353,12 +353,8 @@ def backward_rows(
             pull = splat(total(load(peaks, 8 * r)), like)
             for c in range(0, width, 8):
                 place = r * width + c
-                store(
-                    grad_clock, first * width + place, pull * load(query_rows, place) - load(result, place)
-                )
+                store(grad_clock, first * width + place, pull * load(query_rows, place) - load(result, place))
         none = null_like(key_rows)
-        spread_to_keys(
-            pulls, first_key, last_key, query_rows, width, key_rows, pull_keys, grad_key_clock, like
-        )
+        spread_to_keys(pulls, first_key, last_key, query_rows, width, key_rows, pull_keys, grad_key_clock, like)
         spread_to_keys(logits, first_key, last_key, grad_rows, value_width, none, pull_keys, grad_value, like)
     return grad_scale

@@ -23,24 +23,21 @@ from clock_attention.kernels import band_tasks
 
 logger = logging.getLogger("clock_attention")
 compiling = threading.Lock()
-entries: dict[bool, Any] = {}
+entries: dict[tuple[bool, bool], Any] = {}
 
 
-def entry(double: bool) -> Any:
-    """The compiled code for fp64 or fp32; the first use says how long it took."""
-    if double not in entries:
+def entry(backward: bool, double: bool) -> Any:
+    """The compiled code for one direction and precision; the first use says how long it took."""
+    if (backward, double) not in entries:
         with compiling:
-            if double not in entries:
+            if (backward, double) not in entries:
+                name = f"banded kernel ({'backward' if backward else 'forward'}, float{64 if double else 32})"
+                logger.info("preparing the %s: compiled once, then read from Numba's cache", name)
                 start = time.perf_counter()
-                logger.info("preparing the banded kernel (%s): compiled once, then cached on disk", kind(double))
-                compiled = band_tasks.compile_entry(double)
-                logger.info("banded kernel (%s) ready after %.1f s", kind(double), time.perf_counter() - start)
-                entries[double] = compiled
-    return entries[double]
-
-
-def kind(double: bool) -> str:
-    return "float64" if double else "float32"
+                compiled = band_tasks.compile_entry(backward, double)
+                logger.info("%s ready after %.1f s", name, time.perf_counter() - start)
+                entries[backward, double] = compiled
+    return entries[backward, double]
 
 
 @lru_cache(maxsize=1)
@@ -61,9 +58,9 @@ def pool(process: int, threads: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(threads, thread_name_prefix="clock-attention")
 
 
-def run_entry(table: np.ndarray, double: bool, threads: int) -> None:
+def run_entry(table: np.ndarray, backward: bool, double: bool, threads: int) -> None:
     """Run the compiled code on this many threads and wait; every one of them draws tasks from the table."""
-    compiled = entry(double)
+    compiled = entry(backward, double)
     if threads > 1 and (parallel := team()) is not None:
         parallel(compiled.address, table.ctypes.data, threads, 0)
         return
