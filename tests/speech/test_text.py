@@ -75,14 +75,16 @@ def test_no_digit_survives_spelling(text: str) -> None:
 
 def test_sentences_end_where_a_reader_would_stop() -> None:
     text = (
-        "Dr. J. Smith went to the U.S. embassy. It was 5 p.m. He left! “Why?” she asked. "
+        "Dr. J. Smith went to the U.S. Embassy. It was 5 p.m. He left! “Why?” Robert I. Bell asked. So did I. "
         "See No. 5, e.g. Figure 3. Done\n\nNew paragraph without a stop\n\nLast"
     )
     assert split_sentences(text) == [
-        "Dr. J. Smith went to the U.S. embassy.",
+        "Dr. J. Smith went to the U.S. Embassy.",
         "It was 5 p.m.",
         "He left!",
-        "“Why?” she asked.",
+        "“Why?”",
+        "Robert I. Bell asked.",
+        "So did I.",
         "See No. 5, e.g. Figure 3.",
         "Done",
         "New paragraph without a stop",

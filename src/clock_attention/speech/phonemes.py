@@ -12,7 +12,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, Protocol
 
 from clock_attention.speech.text import clean, normalize
@@ -139,6 +139,12 @@ def hibari_g2p() -> Any:
     return G2P()
 
 
+@lru_cache(maxsize=16)  # the teacher and the phonemizer read the same text one after the other
+def hibari_readings(text: str) -> list[tuple[str, str, bool]]:
+    tokens = hibari_g2p().phonemize_tokens(hibari_g2p().tokenize(normalize(text)))
+    return [(token.text, token.phonemes or "", bool(token.whitespace)) for token in tokens]
+
+
 class HibariPhonemizer:
     """hibari's reader (Apache-2.0): misaki's lexicon, part-of-speech rules and a small network for unknown words.
 
@@ -162,8 +168,7 @@ class HibariPhonemizer:
 
     def readings(self, text: str) -> list[tuple[str, str, bool]]:
         """(written token, hibari's phonemes, whether a space follows), in order."""
-        tokens = hibari_g2p().phonemize_tokens(hibari_g2p().tokenize(normalize(text)))
-        return [(token.text, token.phonemes or "", bool(token.whitespace)) for token in tokens]
+        return hibari_readings(text)
 
     def transcription(self, text: str) -> str:
         """hibari's own phoneme string, which is what its voice wants to be given."""

@@ -56,68 +56,18 @@ class EspeakPhonemizer:
     """eSpeak NG (American English) through `phonemizer`: IPA, one token a symbol, stress on the vowel."""
 
     name = "espeak"
+    # Longer ones first, as they are matched; espeak's "əl", "aɪɚ" and the like are read as two tokens.
+    # fmt: off
     VOWELS = (
-        "aɪə",
-        "aɪɚ",
-        "aɪ",
-        "aʊ",
-        "eɪ",
-        "oʊ",
-        "ɔɪ",
-        "iə",
-        "iː",
-        "uː",
-        "ɑː",
-        "ɔː",
-        "oː",
-        "ɜː",
-        "i",
-        "ɪ",
-        "ɛ",
-        "æ",
-        "ʌ",
-        "ʊ",
-        "ɑ",
-        "ɔ",
-        "a",
-        "e",
-        "o",
-        "u",
+        "aɪ", "aʊ", "eɪ", "oʊ", "ɔɪ", "iː", "uː", "ɑː", "ɔː", "oː", "ɜː",
+        "i", "ɪ", "ɛ", "æ", "ʌ", "ʊ", "ɑ", "ɔ", "a", "e", "o", "u",
     )
-    REDUCED = ("ə", "ɚ", "ɐ", "ᵻ", "əl")
+    REDUCED = ("ə", "ɚ", "ɐ", "ᵻ")
     CONSONANTS = (
-        "tʃ",
-        "dʒ",
-        "b",
-        "d",
-        "f",
-        "h",
-        "j",
-        "k",
-        "l",
-        "m",
-        "n",
-        "p",
-        "s",
-        "t",
-        "v",
-        "w",
-        "z",
-        "ð",
-        "ŋ",
-        "ɡ",
-        "ɹ",
-        "r",
-        "x",
-        "ç",
-        "ɬ",
-        "ʃ",
-        "ʒ",
-        "θ",
-        "ɾ",
-        "ʔ",
-        "n̩",
+        "tʃ", "dʒ", "n̩", "b", "d", "f", "h", "j", "k", "l", "m", "n", "p", "s", "t", "v", "w", "z", "ð", "ŋ", "ɡ", "ɹ",
+        "r", "x", "ʃ", "ʒ", "θ", "ɾ", "ʔ",
     )
+    # fmt: on
     symbols: tuple[str, ...] = (
         *(WORD_BOUNDARY, ",", ".", "!", "?"),
         *CONSONANTS,
@@ -148,8 +98,7 @@ class EspeakPhonemizer:
 
     @cached_property
     def pattern(self) -> re.Pattern[str]:
-        longest_first = sorted([*self.VOWELS, *self.REDUCED, *self.CONSONANTS, "ˈ", "ˌ"], key=len, reverse=True)
-        return re.compile("|".join(map(re.escape, longest_first)))
+        return re.compile("|".join([*self.VOWELS, *self.REDUCED, *self.CONSONANTS, "ˈ", "ˌ"]))
 
     def phones(self, transcription: str) -> tuple[str, ...]:
         phones, stress = [], ""

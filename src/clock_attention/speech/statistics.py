@@ -46,8 +46,9 @@ def draw(store: FeatureStore, path: str | Path) -> None:
     from matplotlib.figure import Figure
 
     statistics = CorpusStatistics.of(store)
-    figure = Figure(figsize=(12, 7.5), layout="constrained")
-    (lengths, pace), (bins, phonemes) = figure.subplots(2, 2)
+    figure = Figure(figsize=(14, 7.5), layout="constrained")
+    lengths, pace, bins = (figure.add_subplot(2, 3, place) for place in (1, 2, 3))
+    phonemes = figure.add_subplot(2, 1, 2)
     lengths.hist(statistics.seconds, bins=40)
     lengths.set(xlabel="seconds", ylabel="utterances", title=f"{sum(statistics.hours.values()):.2f} h")
     speeds = np.array([utterance.speed for utterance in store.utterances])
@@ -61,7 +62,7 @@ def draw(store: FeatureStore, path: str | Path) -> None:
     bins.set(xlabel="mel bin", ylabel="log energy", title="mean ± standard deviation")
     names = [symbol for symbol, _ in statistics.tokens.most_common()]
     phonemes.bar(range(len(names)), [statistics.tokens[name] for name in names])
-    phonemes.set_xticks(range(len(names)), ["␣" if name == " " else name for name in names], fontsize=6)
+    phonemes.set_xticks(range(len(names)), ["␣" if name == " " else name for name in names], fontsize=9)
     phonemes.set(yscale="log", ylabel="count", title=f"{len(names)} of {len(store.symbols)} symbols")
     path = Path(path)
     temporary = path.with_name(f".{path.stem}.part{path.suffix}")

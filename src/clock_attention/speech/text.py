@@ -52,10 +52,13 @@ SPOKEN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ01234567
 LONGEST_NUMBER = 15
 RE_LONG_DIGITS = re.compile(rf"\d{{{LONGEST_NUMBER + 1},}}")
 RE_SENTENCE_END = re.compile(r"[.!?…]+[\"')\]”’]*\s+(?=[\"'(“‘]*[A-Z0-9])")
+RE_INITIALS = re.compile(r"(?:[A-Z]\.)*[A-Z]")
 RE_NUMBER = re.compile(r"-?\d+(?:,\d{3})*(?:\.\d+)*(?:st|nd|rd|th)?(?:'?s)?(?![\w])")
 RE_CLAUSE_END = re.compile(r"(?<=[,;:.!?…—])\s+|(?<=[—])")
 # Abbreviations after which a capital letter usually continues the sentence.
-CONTINUING = frozenset(word.lower().rstrip(".") for word in [*TITLES, *ABBREV, "e.g", "i.e", "no", "v", "viz"]) - {
+CONTINUING = frozenset(
+    word.lower().rstrip(".") for word in [*TITLES, *ABBREV, "Messrs", "e.g", "i.e", "no", "v", "viz"]
+) - {
     "etc",
     "inc",
     "ltd",
@@ -149,8 +152,10 @@ def split_sentences(text: str) -> list[str]:
 def _ends_sentence(before: str, mark: str) -> bool:
     if not mark.startswith(".") or mark.startswith(".."):
         return True
-    last_word = before.rpartition(" ")[2].lstrip("(\"'“‘")
-    is_initial = len(last_word) == 1 and last_word.isupper() and last_word != "I"
+    *earlier, last_word = [word.lstrip("(\"'“‘") for word in before.split()[-2:]] or [""]
+    if last_word == "I":  # "Robert I. Bouck" goes on, "So did I. Then" does not
+        return not (earlier and earlier[0][:1].isupper() and earlier[0].isalpha())
+    is_initial = RE_INITIALS.fullmatch(last_word) is not None
     return not (is_initial or last_word.lower() in CONTINUING)
 
 
@@ -158,7 +163,7 @@ def split_phrases(text: str, shortest: int, longest: int, seed: int | str = 0) -
     """Cut text into phrases of varied length, at punctuation where possible and at word boundaries otherwise.
 
     Each phrase aims at a length drawn uniformly from shortest…longest letters, so that a corpus covers short and long
-    utterances alike; pieces shorter than `shortest` join their neighbour, and only a text shorter than that stays so.
+    utterances alike; only what is left at the end of a text may be shorter.
     """
     if not 0 < shortest <= longest:
         raise ValueError(f"phrase lengths must satisfy 0 < shortest <= longest, got {shortest} and {longest}")
