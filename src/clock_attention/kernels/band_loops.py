@@ -9,6 +9,9 @@ A weight below e^(−drop) of its row's largest becomes 0 also inside the band, 
 order: a row's result does not depend on how far its neighbours made the band reach.
 """
 
+# mypy: ignore-errors
+# The compiled functions are typed by Numba, for fp32 and fp64 in turn.
+
 from __future__ import annotations
 
 import numpy as np

@@ -6,6 +6,9 @@ threads the clocks are made first and the queries are shared out in chunks, each
 which are then added in order: the result does not depend on which thread did what.
 """
 
+# mypy: ignore-errors
+# The compiled functions are typed by Numba, for fp32 and fp64 in turn.
+
 from __future__ import annotations
 
 import hashlib
@@ -164,7 +167,9 @@ def make_clocks(table, item, home, like):
     kind = get(table, KEY_KIND)
     if kind == GIVEN:
         clock = of_head(table, KEY, batch, head, 0.0)
-        take_clock(clock, key_index, nk, width, work, shift(wide, anchors), shift(wide, key_factors), like)
+        take_clock(
+            clock, get(table, KEY_S), key_index, nk, width, work, shift(wide, anchors), shift(wide, key_factors), like
+        )
         take_variance(of_rows(table, KEY_VARIANCE, item, keys, like), key_index, nk, shift(work, key_variance))
     else:
         run_clock(
@@ -182,7 +187,17 @@ def make_clocks(table, item, home, like):
     kind = get(table, QUERY_KIND)
     if kind == GIVEN:
         clock = of_head(table, QUERY, batch, head, 0.0)
-        take_clock(clock, query_index, nq, width, work, shift(wide, anchors), shift(wide, query_factors), like)
+        take_clock(
+            clock,
+            get(table, QUERY_S),
+            query_index,
+            nq,
+            width,
+            work,
+            shift(wide, anchors),
+            shift(wide, query_factors),
+            like,
+        )
         take_variance(of_rows(table, QUERY_VARIANCE, item, queries, like), query_index, nq, shift(work, query_variance))
     else:
         pace = 1.0 / (get(numbers, 1) * unit)  # used by causal clocks: λ̄ = λ̃/(μ r T)
@@ -328,8 +343,15 @@ def clocks_back(table, item, home, key_home, like):
         store(key_grads, i, splat(0.0, like) - load(key_grads, i))
 
     if get(table, KEY_KIND) == GIVEN:
-        give_clock(key_grads, key_index, nk, width, of_head(table, GRAD_KEY, batch, head, 0.0))
-        give_clock(shift(work, grad_clock), query_index, nq, width, of_head(table, GRAD_QUERY, batch, head, 0.0))
+        give_clock(key_grads, key_index, nk, width, of_head(table, GRAD_KEY, batch, head, 0.0), get(table, GRAD_KEY_S))
+        give_clock(
+            shift(work, grad_clock),
+            query_index,
+            nq,
+            width,
+            of_head(table, GRAD_QUERY, batch, head, 0.0),
+            get(table, GRAD_QUERY_S),
+        )
         by_query = of_rows(table, GRAD_QUERY_VARIANCE, item, queries, like)
         by_key = of_rows(table, GRAD_KEY_VARIANCE, item, keys, like)
         for i in range(nq):
@@ -352,11 +374,11 @@ def clocks_back(table, item, home, key_home, like):
 
 
 @jit
-def give_clock(grad, index, n, width, target):
+def give_clock(grad, index, n, width, target, stride):
     """∂/∂λ in working precision to the fp64 tensor it belongs to."""
     for i in range(n):
         for c in range(width):
-            put(target, get(index, i) * width + c, get(grad, i * width + c))
+            put(target, get(index, i) * stride + c, get(grad, i * width + c))
 
 
 @jit

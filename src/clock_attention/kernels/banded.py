@@ -9,6 +9,8 @@ O(S + T) per head, and the only thing kept for the backward pass is one number p
 
 from __future__ import annotations
 
+import threading
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -18,6 +20,8 @@ from clock_attention.kernels import band_tasks as tasks
 from clock_attention.kernels import clock_loops as loops
 from clock_attention.kernels.threads import run_entry
 
+KEPT_SCRATCH = 2**25  # bytes
+memory = threading.local()
 DROPPED = 2.0**-24  # of a row's weight, at most
 RATES = {"rational": loops.RATIONAL, "softplus": loops.SOFTPLUS, "exp": loops.EXP}
 QUERY_KINDS = {
@@ -132,6 +136,17 @@ def whole_vectors(x: Tensor) -> Tensor:
     return x if x.stride(-1) == 1 else x.contiguous()
 
 
+def scratch_memory(size: int) -> Tensor:
+    """Bytes for one call. Every Python thread keeps its own small piece: fresh pages would cost more than the work."""
+    kept = getattr(memory, "scratch", None)
+    if kept is not None and kept.numel() >= size:
+        return kept
+    fresh = torch.empty(size, dtype=torch.uint8)
+    if size <= KEPT_SCRATCH:
+        memory.scratch = fresh
+    return fresh
+
+
 class Call:
     """One call's table of addresses and sizes, and the tensors that must outlive it."""
 
@@ -159,7 +174,7 @@ class Call:
         self.strided("value", value)
         self.plain("scale", scale.double())
         self.plain("unit", unit.double())
-        self.scratch(queries, keys, int(backward))
+        self.scratch(queries, keys)
 
     def set(self, **entries: int) -> None:
         for name, entry in entries.items():
@@ -179,26 +194,30 @@ class Call:
         self.table[place : place + 4] = (tensor.data_ptr(), *tensor.stride()[:3])
         return tensor
 
-    def scratch(self, queries: int, keys: int, backward: int) -> None:
-        """Uninitialised memory: per head or per thread, whichever are fewer tasks at a time."""
+    def scratch(self, queries: int, keys: int) -> None:
+        """Uninitialised memory per head being worked on and per thread, in one piece."""
+        backward, number = int(self.backward), self.work.itemsize
         wide = tasks.wide_layout.py_func(queries, keys, self.width)[-1]
         work = tasks.work_layout.py_func(queries, keys, self.width, backward)[-1]
         row = tasks.row_layout.py_func(keys, self.width, self.value_width, backward)[-1]
         key_work = tasks.key_layout.py_func(keys, self.width, self.value_width)[-1] if backward else 0
         homes = self.items if self.chunks > 1 else self.threads
-        key_homes = self.items * self.chunks if self.chunks > 1 else self.threads
-        for name, count, size, dtype in (
-            ("wide", homes, wide, torch.float64),
-            ("work", homes, work, self.work),
-            ("steps", homes, 2 + queries + keys, torch.int64),
-            ("row_wide", self.threads, self.width, torch.float64),
-            ("row_work", self.threads, row, self.work),
-            ("row_steps", self.threads, keys // 8 + 1, torch.int64),
-            ("key_work", key_homes, key_work, self.work),
+        places, end = {}, 0
+        for name, count, size, itemsize in (
+            ("wide", homes, wide, 8),
+            ("work", homes, work, number),
+            ("steps", homes, 2 + queries + keys, 8),
+            ("row_wide", self.threads, self.width, 8),
+            ("row_work", self.threads, row, number),
+            ("row_steps", self.threads, keys // 8 + 1, 8),
+            ("key_work", homes * self.chunks, key_work, number),
         ):
-            self.set(**{name: self.hold(torch.empty(count * size, dtype=dtype)).data_ptr()})
+            places[name] = end
+            end += (count * size * itemsize + 63) // 64 * 64
             if name != "row_wide":
                 self.set(**{f"{name}_size": size})
+        start = self.hold(scratch_memory(end)).data_ptr()
+        self.set(**{name: start + place for name, place in places.items()})
 
     def run(self, *phases: int) -> None:
         """All phases at once, head by head, or one after the other over chunks of queries."""
@@ -271,7 +290,7 @@ def narrow(x: Tensor, channels: int) -> Tensor:
 
 
 @banded.register_fake
-def _(
+def _(  # type: ignore[no-untyped-def]
     query, key, value, query_variance, key_variance, query_valid, key_valid, scale, unit, query_kind, key_kind, phi,
     log_term, mu, eps, return_weights,
 ):  # fmt: skip
@@ -335,7 +354,7 @@ def banded_backward(
 
 
 @banded_backward.register_fake
-def _(
+def _(  # type: ignore[no-untyped-def]
     grad_out, grad_weights, out, lse, weights, query, key, value, query_variance, key_variance, query_valid, key_valid,
     scale, unit, query_kind, key_kind, phi, log_term, mu, eps,
 ):  # fmt: skip

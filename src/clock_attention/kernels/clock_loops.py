@@ -6,6 +6,9 @@ their readings, so readings themselves must not be rounded. Steps are listed by 
 may stand anywhere.
 """
 
+# mypy: ignore-errors
+# The compiled functions are typed by Numba, for fp32 and fp64 in turn.
+
 from __future__ import annotations
 
 import numba
@@ -164,12 +167,12 @@ def run_clock(
 
 
 @jit
-def take_clock(clock, index, n, width, offsets, anchors, factors, like):
+def take_clock(clock, stride, index, n, width, offsets, anchors, factors, like):
     """A clock given in fp64, taken into the form `run_clock` leaves."""
     for c in range(0, width, 8):
         store(factors, c, splat(1.0, 0.0))
         for i in range(n):
-            reading = load(clock, get(index, i) * width + c)
+            reading = load(clock, get(index, i) * stride + c)
             if i % ANCHOR == 0:
                 store(anchors, i // ANCHOR * width + c, reading)
             offset = reading - load(anchors, i // ANCHOR * width + c)

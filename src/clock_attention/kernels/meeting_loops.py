@@ -1,5 +1,8 @@
 """Rows of the meeting, compiled: the band of every block of queries, its softmax and A·V, and their gradients."""
 
+# mypy: ignore-errors
+# The compiled functions are typed by Numba, for fp32 and fp64 in turn.
+
 from __future__ import annotations
 
 import numpy as np
