@@ -92,7 +92,9 @@ class Worker:
         wave = trim_silence(wave, rate, settings.silence, settings.silence_db)
         check_frames(len(wave) / rate, settings.mel.frames(len(wave)), len(phonemes), settings.limits)
         if settings.keep_audio:
-            soundfile.write(self.out / "wavs" / f"{item.id}.wav", wave, rate, subtype="PCM_16")
+            path = self.out / "wavs" / f"{item.id}.wav"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            soundfile.write(path, wave, rate, subtype="PCM_16")
         mel = self.mel(wave).numpy().astype(settings.dtype)
         row = {
             "id": item.id,

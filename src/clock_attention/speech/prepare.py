@@ -69,7 +69,7 @@ def prepare(
                 f"{out} holds a store of other inputs or settings: remove it or choose another folder"
             )
         return store
-    claim_folder(out, fingerprint, settings)
+    claim_folder(out, fingerprint)
     done: dict[int, float] = {}  # shard → seconds of audio
     for number in range(len(shards)):
         if shard_path(out, number, "json").exists():
@@ -166,11 +166,9 @@ def fingerprint_of(items: Sequence[Item], settings: Settings) -> str:
     return hashlib.sha256(plan.encode()).hexdigest()
 
 
-def claim_folder(out: Path, fingerprint: str, settings: Settings) -> None:
+def claim_folder(out: Path, fingerprint: str) -> None:
     """Remember what is being prepared, and refuse to mix two preparations in one folder."""
     (out / "shards").mkdir(parents=True, exist_ok=True)
-    if settings.keep_audio:
-        (out / "wavs").mkdir(exist_ok=True)
     claim = out / "shards" / "plan.json"
     if claim.exists() and json.loads(claim.read_text(encoding="utf-8"))["fingerprint"] != fingerprint:
         raise FileExistsError(
@@ -211,6 +209,9 @@ def finalize(
     utterances = [Utterance.from_row(row) for row in rows]
     write_rows(out / "utterances.jsonl", [utterance.to_row() for utterance in utterances])
     write_rows(out / "rejected.jsonl", rejections)
+    if settings.keep_audio:
+        metadata = "".join(f"{row['id']}|{row['text'].replace('|', ',')}\n" for row in rows)
+        write_atomically(out / "metadata.csv", metadata)
     train = [utterance for utterance in utterances if utterance.split == "train"]
     header = {
         "format": FORMAT,

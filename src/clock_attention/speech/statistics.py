@@ -47,8 +47,8 @@ def draw(store: FeatureStore, path: str | Path) -> None:
 
     statistics = CorpusStatistics.of(store)
     figure = Figure(figsize=(14, 7.5), layout="constrained")
-    lengths, pace, bins = (figure.add_subplot(2, 3, place) for place in (1, 2, 3))
-    phonemes = figure.add_subplot(2, 1, 2)
+    axes = figure.subplot_mosaic([["lengths", "pace", "bins"], ["phonemes"] * 3])
+    lengths, pace, bins, phonemes = axes["lengths"], axes["pace"], axes["bins"], axes["phonemes"]
     lengths.hist(statistics.seconds, bins=40)
     lengths.set(xlabel="seconds", ylabel="utterances", title=f"{sum(statistics.hours.values()):.2f} h")
     speeds = np.array([utterance.speed for utterance in store.utterances])
