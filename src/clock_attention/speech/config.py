@@ -41,9 +41,9 @@ class ModelConfig(Section):
     dropout: Share = 0.1
     attention_dropout: Share = 0.0  # of self-attention; Algorithm 1 has none in cross-attention
     out_proj: bool = False  # output projection of the cross-attention
-    logit_scale: Literal["learned"] | float = (
-        1.0  # clock attention only; dot attention's projections can scale themselves
-    )
+    # Clock attention only; dot attention's projections can scale themselves. Learned or constant, from this value.
+    logit_scale: Literal["learned", "constant"] = "constant"
+    logit_scale_start: PositiveFloat = 1.0
 
     # Encoder: sinusoids, or relative positions by rotation in self-attention, which no text is too long for.
     encoder_positions: Literal["absolute", "rotary"] = "absolute"
@@ -95,6 +95,9 @@ class TrainingConfig(Section):
     final_rate: Annotated[float, Field(ge=0, le=1)] = 0.02  # of the learning rate, where the cosine ends
     betas: tuple[float, float] = (0.9, 0.999)
     weight_decay: Annotated[float, Field(ge=0)] = 0.01
+    # Of the learning rate, for a learned logit_scale: Adam moves a lone number by about its rate a step, however far it
+    # has to go, and sharp alignments want it well above 10.
+    logit_scale_rate: PositiveFloat = 1.0
     clip: Annotated[float, Field(ge=0)] = 1.0  # gradient norm; 0: none
     ema: Share = 0.0  # decay of the averaged weights; 0: none
     end_of_clock: Annotated[float, Field(ge=0)] = (

@@ -22,14 +22,18 @@ def cross_attention(config: ModelConfig) -> ClockAttention | DotAttention:
     if config.cross_attention == "dot":
         return DotAttention(config.width, config.heads, out_proj=config.out_proj)
     kind = PrintedClockAttention if config.target_clocks == "unnormalized" else ClockAttention
-    return kind(
+    learned = config.logit_scale == "learned"
+    attention = kind(
         config.width,
         config.heads,
         clocks=config.target_clocks,
         out_proj=config.out_proj,
-        logit_scale=config.logit_scale,
+        logit_scale="learned" if learned else config.logit_scale_start,
         causal_norm=config.causal_norm,
     )
+    if isinstance(attention.logit_scale, Tensor):
+        nn.init.constant_(attention.logit_scale, config.logit_scale_start)
+    return attention
 
 
 @dataclass(frozen=True)

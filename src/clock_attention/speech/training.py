@@ -51,7 +51,7 @@ class Trainer:
         self.module.set_pace(self.pace)
         self.acoustic = nn.ModuleList(child for name, child in self.module.named_children() if name != "length")
         optimizer = torch.optim.AdamW(
-            self.module.parameters(),
+            parameter_groups(self.module, training),
             lr=training.learning_rate,
             betas=training.betas,
             weight_decay=training.weight_decay,
@@ -91,7 +91,7 @@ class Trainer:
         plan = self.batches.plan(self.step)
         batch = self.batches.load(plan.share(self.fabric.global_rank, self.fabric.world_size)).to(self.fabric.device)
         for group in self.optimizer.param_groups:
-            group["lr"] = learning_rate(training, self.step)
+            group["lr"] = group["rate"] * learning_rate(training, self.step)
         torch.manual_seed(step_seed(training.seed, self.step, self.fabric.global_rank))
         pace = None
         if self.module.needs_pace:  # a stretched utterance really is slower, and its clock is told so
@@ -247,6 +247,17 @@ def loop(trainer: Trainer, last: int, seconds: float, quiet: bool) -> None:
             reporter.close()
             if log:
                 log.close()
+
+
+def parameter_groups(model: nn.Module, training: TrainingConfig) -> list[dict[str, Any]]:
+    """Everything, and the sharpness of clock attention, whose way is longer and which must not decay to 0."""
+    named = list(model.named_parameters())
+    scales = [parameter for name, parameter in named if name.endswith("logit_scale")]
+    others = [parameter for name, parameter in named if not name.endswith("logit_scale")]
+    groups: list[dict[str, Any]] = [{"params": others, "rate": 1.0}]
+    if scales:
+        groups.append({"params": scales, "rate": training.logit_scale_rate, "weight_decay": 0.0})
+    return groups
 
 
 def learning_rate(training: TrainingConfig, step: int) -> float:

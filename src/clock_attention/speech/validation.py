@@ -71,7 +71,7 @@ def draw(model: SpeechModel, store: Features, items: list[int], folder: Path, st
         with evaluating(model):
             prediction = model(batch.tokens, batch.token_lengths, batch.frames, batch.mel, need_weights=True)
         name = store.utterances[plan.items[0]].id
-        layers = [weight[0].float().mean(0).T.cpu() for weight in prediction.weights]  # (T, steps)
+        layers = [weight[0].float().mean(0).T.cpu().numpy() for weight in prediction.weights]  # (T, steps)
         figure = Figure(figsize=(4 * (len(layers) + 2), 3.2), layout="constrained")
         FigureCanvasAgg(figure)
         axes = figure.subplots(1, len(layers) + 2)
@@ -79,7 +79,7 @@ def draw(model: SpeechModel, store: Features, items: list[int], folder: Path, st
             axis.imshow(weights, origin="lower", aspect="auto", interpolation="nearest", cmap="viridis")
             axis.set(title=f"layer {number}", xlabel="decoder step", ylabel="token")
         for axis, mel, title in ((axes[-2], prediction.mel, "predicted mel"), (axes[-1], batch.mel, "mel")):
-            axis.imshow(mel[0].float().T.cpu(), origin="lower", aspect="auto", cmap="magma", vmin=-2.5, vmax=2.5)
+            axis.imshow(mel[0].float().T.cpu().numpy(), origin="lower", aspect="auto", cmap="magma", vmin=-2.5, vmax=2.5)
             axis.set(title=title, xlabel="frame", ylabel="bin")
         figure.suptitle(f"{name}, step {step}")
         path = folder / f"{safe_name(name)}-{step:08d}.png"
