@@ -27,9 +27,10 @@ from clock_attention import ClockAttention, decoding_over
 from clock_attention.alignment import measure_quality, monotone_path, path_durations, path_from_weights
 
 SYMBOLS, CHANNELS, WIDTH, LAYERS = 12, 16, 64, 2
-MEAN_DURATIONS = np.linspace(3.0, 9.0, SYMBOLS)
+MEAN_DURATIONS = np.linspace(2.5, 6.5, SYMBOLS)
 PROTOTYPES = np.random.default_rng(7).standard_normal((SYMBOLS, CHANNELS)).astype(np.float32)
 PACE = float(MEAN_DURATIONS.mean())  # frames per symbol over the training data
+LENGTHS = (6, 14)  # symbols, in training
 PAD = SYMBOLS
 
 
@@ -268,6 +269,7 @@ VARIANTS: dict[str, dict] = {
     "unnormalized (printed), positions": {"attention": "unnormalized", "positions": True},
     "causal": CAUSAL,
     "causal, cumulative norm": {**CAUSAL, "causal_norm": "cumulative"},
+    "causal, rms norm": {**CAUSAL, "causal_norm": "rms"},
     "causal, no norm": {**CAUSAL, "causal_norm": "none"},
     "causal, log-variance term": {**CAUSAL, "log_variance_term": True},
     "causal, logit scale from 4": {**CAUSAL, "logit_scale_start": 4.0},
@@ -291,7 +293,7 @@ def run(name: str, steps: int, seed: int, test_size: int) -> dict:
     started, recent = time.time(), []
     model.train()
     for step in range(steps):
-        symbols, frames, padding = collate(make_batch(rng, 24, (8, 20)))
+        symbols, frames, padding = collate(make_batch(rng, 24, LENGTHS))
         previous = F.pad(frames[:, :-1], (0, 0, 1, 0))
         previous = previous + 0.2 * torch.randn_like(previous)  # its own frames will not be perfect either
         predicted, _, end = model(*model.encode(symbols), previous, padding)
@@ -318,7 +320,7 @@ def run(name: str, steps: int, seed: int, test_size: int) -> dict:
     with torch.no_grad():
         for factor in (1, 2, 4):
             score = Score()
-            batch = make_batch(np.random.default_rng(1000 + factor), test_size, (8 * factor, 20 * factor))
+            batch = make_batch(np.random.default_rng(1000 + factor), test_size, (LENGTHS[0] * factor, LENGTHS[1] * factor))
             symbols, _, padding = collate(batch)
             stops_itself = variant["attention"] == "causal" and not variant.get("positions")
             frames, maps = model.decode(symbols, None if stops_itself else (~padding).sum(-1))

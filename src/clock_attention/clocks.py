@@ -20,7 +20,7 @@ Phi = Callable[[Tensor], Tensor]
 
 CLOCKS = ("normalized", "unnormalized", "causal")
 VARIANCES = ("surrogate", "empirical", "exact")
-CAUSAL_NORMS = ("channel", "cumulative", "none")
+CAUSAL_NORMS = ("channel", "rms", "cumulative", "none")
 
 
 def rational(x: Tensor) -> Tensor:
@@ -83,17 +83,23 @@ def standardise_running(y: Tensor, count: Tensor, total: Tensor, total_square: T
     return (y - mean) * torch.rsqrt(spread + eps)
 
 
-def channel_norm(x: Tensor, eps: float) -> Tensor:
-    """Standardise each step over its own channels: causal, and it leaves the rate of the whole clock free."""
-    return F.layer_norm(x, x.shape[-1:], eps=eps)
+def step_norm(x: Tensor, norm: str, eps: float) -> Tensor:
+    """Normalise each step by itself: causal, and free to let the whole clock run slower here than there.
+
+    "channel" standardises over the step's own channels, which still fixes their mean; "rms" only bounds their size,
+    so that the mean rate over channels is free as well; "none" leaves the features as they are.
+    """
+    if norm == "channel":
+        return F.layer_norm(x, x.shape[-1:], eps=eps)
+    return F.rms_norm(x, x.shape[-1:], eps=eps) if norm == "rms" else x
 
 
 def causal_norm(x: Tensor, valid: Tensor, norm: str, eps: float) -> Tensor:
     """Normalise target features without looking ahead."""
     if norm == "cumulative":
         return cumulative_time_norm(x, valid, eps)
-    x = x.masked_fill(~valid[:, None, :, None], 0.0)
-    return channel_norm(x, eps).masked_fill(~valid[:, None, :, None], 0.0) if norm == "channel" else x
+    padded = ~valid[:, None, :, None]
+    return step_norm(x.masked_fill(padded, 0.0), norm, eps).masked_fill(padded, 0.0)
 
 
 def edge_rates(eta: Tensor, valid: Tensor, phi: Phi, eps: float) -> Tensor:

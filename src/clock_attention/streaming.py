@@ -15,12 +15,12 @@ from torch import Tensor
 
 from clock_attention.clocks import (
     Phi,
-    channel_norm,
     mean_rate,
     normalized_clock,
     pace_unit,
     resolve_phi,
     standardise_running,
+    step_norm,
 )
 from clock_attention.kernels.portable import attend
 
@@ -113,7 +113,7 @@ def advance_clocks(state: ClockState, x: Tensor, *, norm: str, phi: str | Phi, e
         eta = standardise_running(y, count, total, total_square, eps)
         state = replace(state, first=first, total=total, total_square=total_square)
     else:
-        eta = channel_norm(x, eps) if norm == "channel" else x
+        eta = step_norm(x, norm, eps)
     rate = resolve_phi(phi)(0.5 * (state.last + eta)) + eps
     elapsed = state.elapsed + torch.where(started, rate, 0.0).to(state.elapsed.dtype)
     return replace(state, elapsed=elapsed, last=eta, steps=state.steps + 1)
