@@ -13,6 +13,7 @@ from clock_attention.speech.text import SPOKEN, clean, normalize, spell_numbers,
         ("a [quiet] word", "a ,quiet, word"),
         ("well -- perhaps - not", "well — perhaps — not"),
         ("tab\tand\nnewline  and   spaces", "tab and newline and spaces"),
+        ("1,000,000,000,000,000,001.", "1 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 1."),
     ],
 )
 def test_typography_becomes_plain(text: str, expected: str) -> None:

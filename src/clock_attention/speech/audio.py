@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Literal
 
-import librosa
 import numpy as np
 import soundfile
 import soxr
@@ -94,6 +93,8 @@ class MelSpectrogram(nn.Module):
     filters: Tensor
 
     def __init__(self, config: MelConfig) -> None:
+        import librosa  # takes longer to import than everything else here together
+
         super().__init__()
         self.config = config
         filters = librosa.filters.mel(

@@ -50,7 +50,7 @@ PLAIN_FORMS = str.maketrans(
 )
 SPOKEN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789 '\"-—.,;:!?…()/&%$£€¥₹¢°#@+=<>~*²³")
 LONGEST_NUMBER = 15
-RE_LONG_DIGITS = re.compile(rf"\d{{{LONGEST_NUMBER + 1},}}")
+RE_LONG_DIGITS = re.compile(rf"(?:\d[,.]?){{{LONGEST_NUMBER},}}\d")
 RE_SENTENCE_END = re.compile(r"[.!?…]+[\"')\]”’]*\s+(?=[\"'(“‘]*[A-Z0-9])")
 RE_INITIALS = re.compile(r"(?:[A-Z]\.)*[A-Z]")
 RE_NUMBER = re.compile(r"-?\d+(?:,\d{3})*(?:\.\d+)*(?:st|nd|rd|th)?(?:'?s)?(?![\w])")
@@ -83,7 +83,7 @@ def clean(text: str) -> tuple[str, str]:
         elif not unicodedata.combining(character):
             dropped[character] = None
             kept.append(" ")
-    plain = RE_LONG_DIGITS.sub(lambda digits: " ".join(digits.group()), "".join(kept))
+    plain = RE_LONG_DIGITS.sub(lambda digits: " ".join(re.findall(r"\d", digits.group())), "".join(kept))
     plain = re.sub(r"--+|\s-\s", " — ", plain)
     return re.sub(r"\s+", " ", plain).strip(), "".join(dropped)
 
