@@ -67,7 +67,8 @@ def clock_attention(
 
     if impl in ("auto", "banded"):
         refusal = banded.refusal(query, attn_mask)
-        if refusal is None:
+        # Double precision is asked for its exactness, not its speed: not worth compiling a kernel unasked.
+        if refusal is None and (impl == "banded" or query.dtype != torch.float64):
             return banded.attend(
                 query,
                 key,

@@ -433,15 +433,17 @@ def source_digest() -> str:
 
 
 def compile_entry(backward: bool, double: bool) -> Any:
-    """An entry point, compiled or read from Numba's cache on disk."""
-    digest, run, like = (
-        source_digest(),
-        run_backward if backward else run_forward,
-        np.float64(0) if double else np.float32(0),
-    )
+    """An entry point, compiled or read from Numba's cache on disk; what it captures is part of the cache's key."""
+    digest, like = source_digest(), np.float64(0) if double else np.float32(0)
 
-    def entry(table):  # type: ignore[no-untyped-def]
-        digest  # noqa: B018  (a captured variable is part of the cache's key)
-        run(table, like)
+    def forward_entry(table):
+        digest  # noqa: B018
+        run_forward(table, like)
 
-    return numba.cfunc(types.void(types.CPointer(types.int64)), cache=True, error_model="numpy")(entry)
+    def backward_entry(table):
+        digest  # noqa: B018
+        run_backward(table, like)
+
+    signature = types.void(types.CPointer(types.int64))
+    compiler = numba.cfunc(signature, cache=True, error_model="numpy")
+    return compiler(backward_entry if backward else forward_entry)

@@ -24,6 +24,7 @@ KEPT_SCRATCH = 2**25  # bytes
 memory = threading.local()
 DROPPED = 2.0**-24  # of a row's weight, at most
 RATES = {"rational": loops.RATIONAL, "softplus": loops.SOFTPLUS, "exp": loops.EXP}
+MEAN_RATES = {phi: mean_rate(phi) for phi in RATES}  # made here: torch.compile cannot trace the quadrature
 QUERY_KINDS = {
     ("normalized", None): loops.TIME_NORM_NORMALIZED,
     ("unnormalized", None): loops.TIME_NORM,
@@ -75,7 +76,7 @@ def attend(
         unit = pace_unit(pace if pace is not None else 1.0, keys_valid, work).reshape(batch).double()
     if fused and kind is not None and isinstance(phi, str):
         key_kind = loops.TIME_NORM if clocks == "unnormalized" else loops.TIME_NORM_NORMALIZED
-        mu = mean_rate(phi) if clocks == "causal" else 1.0
+        mu = MEAN_RATES[phi] if clocks == "causal" else 1.0
         out, _, weights = banded(
             query, key, values, None, None, query_valid, key_valid, scale, unit,
             kind, key_kind, RATES[phi], False, mu, eps, return_weights,

@@ -8,6 +8,7 @@ the libgomp that torch brings along), and otherwise on a pool of Python threads.
 from __future__ import annotations
 
 import ctypes
+import gc
 import logging
 import os
 import threading
@@ -34,10 +35,21 @@ def entry(backward: bool, double: bool) -> Any:
                 name = f"banded kernel ({'backward' if backward else 'forward'}, float{64 if double else 32})"
                 logger.info("preparing the %s: compiled once, then read from Numba's cache", name)
                 start = time.perf_counter()
-                compiled = band_tasks.compile_entry(backward, double)
+                compiled = without_collection(band_tasks.compile_entry, backward, double)
                 logger.info("%s ready after %.1f s", name, time.perf_counter() - start)
                 entries[backward, double] = compiled
     return entries[backward, double]
+
+
+def without_collection(function: Callable, *arguments: Any) -> Any:
+    """Numba makes millions of small objects; collecting garbage meanwhile takes a good part of the time."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        return function(*arguments)
+    finally:
+        if enabled:
+            gc.enable()
 
 
 @lru_cache(maxsize=1)
