@@ -1,0 +1,1 @@
+"""How well a voice is understood: prompts, recognizers, word error rates with intervals."""

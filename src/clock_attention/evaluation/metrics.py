@@ -1,0 +1,242 @@
+"""Word and character error rates, pooled over a corpus, with bootstrap intervals over its sentences.
+
+Both sides pass through Whisper's English normalizer first, as in the paper: numbers, spellings and contractions are
+not errors. A rate is Σ errors / Σ words over all sentences; the mean of per-sentence rates is something else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from functools import cache, cached_property
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from clock_attention.evaluation.optional import needs
+
+Measure = Literal["wer", "cer"]
+RESAMPLES = 1000
+CONFIDENCE = 0.95
+
+
+@dataclass(frozen=True)
+class Counts:
+    """Outcome of the cheapest edit that turns the reference into the transcript."""
+
+    hits: int = 0
+    substitutions: int = 0
+    deletions: int = 0
+    insertions: int = 0
+
+    @property
+    def errors(self) -> int:
+        return self.substitutions + self.deletions + self.insertions
+
+    @property
+    def length(self) -> int:
+        """Of the reference."""
+        return self.hits + self.substitutions + self.deletions
+
+    def __add__(self, other: Counts) -> Counts:
+        return Counts(
+            self.hits + other.hits,
+            self.substitutions + other.substitutions,
+            self.deletions + other.deletions,
+            self.insertions + other.insertions,
+        )
+
+
+@dataclass(frozen=True)
+class SentenceScore:
+    """One sentence; the texts are the normalized ones that were compared."""
+
+    reference: str
+    hypothesis: str
+    words: Counts
+    chars: Counts
+    repeats: int
+
+    @property
+    def skips(self) -> int:
+        """Words of the text that are missing in the transcript."""
+        return self.words.deletions
+
+
+@dataclass(frozen=True)
+class Interval:
+    """An estimate with its 95 % bootstrap interval (percentiles)."""
+
+    estimate: float
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        return f"{100 * self.estimate:.2f} % [{100 * self.low:.2f}, {100 * self.high:.2f}]"
+
+
+@dataclass(frozen=True)
+class Score:
+    """A system on a list of sentences."""
+
+    sentences: tuple[SentenceScore, ...]
+    resamples: int = RESAMPLES
+    seed: int = 0
+
+    @cached_property
+    def words(self) -> Counts:
+        return sum((sentence.words for sentence in self.sentences), Counts())
+
+    @cached_property
+    def chars(self) -> Counts:
+        return sum((sentence.chars for sentence in self.sentences), Counts())
+
+    @cached_property
+    def wer(self) -> Interval:
+        return self.interval("wer")
+
+    @cached_property
+    def cer(self) -> Interval:
+        return self.interval("cer")
+
+    @property
+    def skips(self) -> int:
+        return sum(sentence.skips for sentence in self.sentences)
+
+    @property
+    def repeats(self) -> int:
+        return sum(sentence.repeats for sentence in self.sentences)
+
+    def interval(self, measure: Measure) -> Interval:
+        errors, lengths = self.arrays(measure)
+        return bootstrap(errors, lengths, resamples=self.resamples, seed=self.seed)
+
+    def arrays(self, measure: Measure) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """(errors, length) of each sentence, in words or characters."""
+        counts = [s.words if measure == "wer" else s.chars for s in self.sentences]
+        return np.array([c.errors for c in counts]), np.array([c.length for c in counts])
+
+    def to_json(self) -> dict[str, Any]:
+        """The pooled numbers, without the sentences."""
+        return {
+            "sentences": len(self.sentences),
+            "wer": asdict(self.wer),
+            "cer": asdict(self.cer),
+            "words": asdict(self.words),
+            "chars": asdict(self.chars),
+            "skips": self.skips,
+            "repeats": self.repeats,
+        }
+
+
+def score_sentences(
+    references: Sequence[str], hypotheses: Sequence[str], *, resamples: int = RESAMPLES, seed: int = 0
+) -> Score:
+    """Compare texts with their transcripts, sentence by sentence."""
+    if len(references) != len(hypotheses) or not references:
+        raise ValueError(
+            f"expected as many transcripts as texts and at least one, got {len(hypotheses)} for {len(references)}"
+        )
+    normalized = [normalize_transcript(text) for text in references]
+    for text, kept in zip(references, normalized, strict=True):
+        if not kept:
+            raise ValueError(f"the text {text!r} has no words to compare with: leave it out of the prompts")
+    return Score(tuple(align(normalized, [normalize_transcript(text) for text in hypotheses])), resamples, seed)
+
+
+@cache
+def _normalizer() -> Any:
+    return needs("whisper_normalizer.english", extra="evaluation").EnglishTextNormalizer()
+
+
+def normalize_transcript(text: str) -> str:
+    """Whisper's English normalization; typographic apostrophes first, which it would take for word boundaries."""
+    normalized = str(_normalizer()(text.replace("’", "'")))
+    return normalized if any(letter.isalnum() for letter in normalized) else ""
+
+
+def align(references: Sequence[str], hypotheses: Sequence[str]) -> list[SentenceScore]:
+    """Levenshtein alignments of normalized texts, in words and in characters."""
+    jiwer = needs("jiwer", extra="evaluation")
+    words = jiwer.process_words(list(references), list(hypotheses))
+    chars = jiwer.process_characters(list(references), list(hypotheses))
+    return [
+        SentenceScore(
+            reference,
+            hypothesis,
+            count(word_chunks),
+            count(char_chunks),
+            count_repeats(spoken, word_chunks),
+        )
+        for reference, hypothesis, spoken, word_chunks, char_chunks in zip(
+            references, hypotheses, words.hypotheses, words.alignments, chars.alignments, strict=True
+        )
+    ]
+
+
+def count(chunks: Sequence[Any]) -> Counts:
+    """jiwer's runs of equal, substituted, deleted and inserted items → numbers of items."""
+    total = dict.fromkeys(("equal", "substitute", "delete", "insert"), 0)
+    for chunk in chunks:
+        total[chunk.type] += max(chunk.ref_end_idx - chunk.ref_start_idx, chunk.hyp_end_idx - chunk.hyp_start_idx)
+    return Counts(total["equal"], total["substitute"], total["delete"], total["insert"])
+
+
+def count_repeats(spoken: Sequence[str], chunks: Sequence[Any]) -> int:
+    """Inserted words that say again what stands right beside them: "the the cat", "the cat the cat".
+
+    The alignment may place an inserted phrase anywhere within the repetition ("the [cat the] cat"), so every pair of
+    equal neighbouring phrases that contains it counts.
+    """
+    repeats = 0
+    for chunk in chunks:
+        if chunk.type != "insert":
+            continue
+        begin, length = chunk.hyp_start_idx, chunk.hyp_end_idx - chunk.hyp_start_idx
+        if any(is_doubled(spoken, start, length) for start in range(max(0, begin - length), begin + 1)):
+            repeats += length
+        else:
+            singles = range(begin, begin + length)
+            repeats += sum(is_doubled(spoken, i, 1) or (i > 0 and is_doubled(spoken, i - 1, 1)) for i in singles)
+    return repeats
+
+
+def is_doubled(words: Sequence[str], start: int, length: int) -> bool:
+    return (
+        start + 2 * length <= len(words) and words[start : start + length] == words[start + length : start + 2 * length]
+    )
+
+
+def bootstrap(
+    errors: NDArray[np.int64], lengths: NDArray[np.int64], *, resamples: int = RESAMPLES, seed: int = 0
+) -> Interval:
+    """Interval of a pooled rate: sentences are drawn with replacement, the rate is pooled again for each draw."""
+    rates = resampled_rates(errors, lengths, resamples, seed)
+    return percentile_interval(float(errors.sum() / lengths.sum()), rates)
+
+
+def difference(first: Score, second: Score, measure: Measure = "wer") -> Interval:
+    """First minus second on the same sentences; each resample draws the same sentences for both systems."""
+    texts, others = ([sentence.reference for sentence in score.sentences] for score in (first, second))
+    if texts != others:
+        raise ValueError(
+            f"a paired difference needs the same sentences in the same order, got {len(texts)} and {len(others)} "
+            "that do not match: score both systems on one list of prompts"
+        )
+    (errors, lengths), (other_errors, _) = first.arrays(measure), second.arrays(measure)
+    return bootstrap(errors - other_errors, lengths, resamples=first.resamples, seed=first.seed)
+
+
+def resampled_rates(
+    errors: NDArray[np.int64], lengths: NDArray[np.int64], resamples: int, seed: int
+) -> NDArray[np.float64]:
+    drawn = np.random.default_rng(seed).integers(0, len(errors), (resamples, len(errors)))
+    rates: NDArray[np.float64] = errors[drawn].sum(axis=1) / lengths[drawn].sum(axis=1)
+    return rates
+
+
+def percentile_interval(estimate: float, rates: NDArray[np.float64]) -> Interval:
+    tail = (1 - CONFIDENCE) / 2
+    low, high = np.quantile(rates, [tail, 1 - tail])
+    return Interval(estimate, float(low), float(high))

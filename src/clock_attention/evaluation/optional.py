@@ -1,0 +1,18 @@
+"""Packages that only some evaluations need: imported on first use, with an answer when they are missing."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+
+def needs(module: str, *, extra: str) -> Any:
+    """Import `module`, or say which extra brings it."""
+    try:
+        return import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name and module.split(".")[0] != error.name.split(".")[0]:
+            raise  # the package is there, something that it needs is not: its own message is the better one
+        raise ModuleNotFoundError(
+            f"{module.split('.')[0]} is not installed: `pip install 'clock-attention[{extra}]'`", name=error.name
+        ) from None

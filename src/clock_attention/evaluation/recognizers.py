@@ -1,0 +1,191 @@
+"""Speech recognizers behind one interface. Each comes with an optional package that is imported on first use."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+
+from clock_attention.evaluation.optional import needs
+from clock_attention.speech.audio import Wave, resample
+
+# All of them were trained on speech at this rate.
+RATE = 16000
+
+
+class Recognizer(Protocol):
+    """Wave → transcript. `fingerprint` changes whenever the same wave could be heard differently."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def fingerprint(self) -> str: ...
+
+    def transcribe(self, wave: Wave, sample_rate: int) -> str: ...
+
+
+class Moonshine:
+    """Moonshine tiny (English), whose weights come inside its package: nothing is downloaded.
+
+    Without some silence on both sides it misreads first and last words.
+    """
+
+    name = "moonshine"
+    SILENCE = 0.25
+    OPTIONS: ClassVar = {
+        # No voice activity detection: it cuts single sentences into pieces, hears "you" in the leading silence, and
+        # remembers the utterance before.
+        "vad_threshold": 0.0,
+        # The limit of 6.5 that guards against endless loops cuts fast speech short.
+        "max_tokens_per_second": 15.0,
+    }
+    SILENT = 1e-3
+
+    def __init__(self) -> None:
+        moonshine = needs("moonshine_voice", extra="evaluation")
+        folder = Path(moonshine.__file__).parent / "assets" / "tiny-en"
+        if not folder.is_dir():
+            raise FileNotFoundError(
+                f"{folder} is missing: this release of moonshine-voice has no weights inside; "
+                "`pip install 'clock-attention[evaluation]'` brings the one that has"
+            )
+        tiny = moonshine.ModelArch.TINY
+        self._transcriber = moonshine.Transcriber(model_path=folder, model_arch=tiny, options=self.OPTIONS)
+        self.fingerprint = fingerprint(*folder.glob("*"), settings={"silence": self.SILENCE, **self.OPTIONS})
+
+    def transcribe(self, wave: Wave, sample_rate: int) -> str:
+        samples = heard(wave, sample_rate)
+        if not len(samples) or np.abs(samples).max() < self.SILENT:
+            return ""  # it would hear "you"
+        padded = np.pad(samples, round(self.SILENCE * RATE))
+        lines = self._transcriber.transcribe_without_streaming(padded.tolist(), RATE).lines
+        return " ".join(line.text.strip() for line in lines).strip()
+
+
+class Whisper:
+    """Whisper on CTranslate2. `model` is a local model folder, or a name such as "base.en" that is downloaded."""
+
+    def __init__(self, model: str | Path = "base.en", *, beam: int = 5, threads: int = 0, device: str = "cpu") -> None:
+        faster_whisper = needs("faster_whisper", extra="whisper")
+        compute = "int8" if device == "cpu" else "float16"
+        self._beam = beam
+        self._model = faster_whisper.WhisperModel(str(model), device=device, compute_type=compute, cpu_threads=threads)
+        folder = Path(model)
+        self.name = f"whisper-{folder.name}"
+        self.fingerprint = fingerprint(
+            *(folder.glob("*") if folder.is_dir() else ()),
+            settings={"model": folder.name, "beam": beam, "compute": compute},
+        )
+
+    def transcribe(self, wave: Wave, sample_rate: int) -> str:
+        # One fixed temperature: its fallback to sampling would give another transcript at every run.
+        segments, _ = self._model.transcribe(
+            heard(wave, sample_rate),
+            language="en",
+            beam_size=self._beam,
+            temperature=0.0,
+            condition_on_previous_text=False,
+        )
+        return " ".join(segment.text.strip() for segment in segments)
+
+
+class Wav2Vec2:
+    """wav2vec 2.0 with a CTC head, decoded greedily. `model` is a local folder or the name of a published model."""
+
+    def __init__(self, model: str | Path = "facebook/wav2vec2-large-960h-lv60-self", *, device: str = "cpu") -> None:
+        transformers = needs("transformers", extra="wav2vec2")
+        try:
+            self._processor = transformers.Wav2Vec2Processor.from_pretrained(str(model))
+            self._model = transformers.Wav2Vec2ForCTC.from_pretrained(str(model)).to(device).eval()
+        except OSError as error:
+            raise FileNotFoundError(
+                f"cannot load wav2vec 2.0 from {str(model)!r}: give a folder saved by transformers, or a model name "
+                f"and a network ({str(error).splitlines()[0]})"
+            ) from error
+        self._device = device
+        folder = Path(model)
+        self.name = f"wav2vec2-{folder.name}"
+        self.fingerprint = fingerprint(
+            *(folder.glob("*") if folder.is_dir() else ()),
+            settings={"model": str(model) if not folder.is_dir() else ""},
+        )
+
+    def transcribe(self, wave: Wave, sample_rate: int) -> str:
+        import torch
+
+        features = self._processor(heard(wave, sample_rate), sampling_rate=RATE, return_tensors="pt")
+        with torch.inference_mode():
+            logits = self._model(features.input_values.to(self._device)).logits  # (1, steps, letters)
+        return str(self._processor.batch_decode(logits.argmax(dim=-1))[0])
+
+
+class PocketSphinx:
+    """PocketSphinx with the US English model inside its package: words with its language model, or bare phones."""
+
+    def __init__(self, *, phones: bool = False) -> None:
+        pocketsphinx = needs("pocketsphinx", extra="pocketsphinx")
+        self.phones = phones
+        self.name = "pocketsphinx-phones" if phones else "pocketsphinx"
+        settings: dict[str, Any] = {"loglevel": "FATAL"}
+        if phones:
+            # The weights that its documentation gives for phone decoding; words are out of the game here.
+            phone_model = pocketsphinx.get_model_path("en-us/en-us-phone.lm.bin")
+            settings |= {"allphone": phone_model, "lm": None, "dict": None, "beam": 1e-20, "pbeam": 1e-20, "lw": 2.0}
+        self._decoder = pocketsphinx.Decoder(**settings)
+        self.fingerprint = fingerprint(settings={"version": version("pocketsphinx"), "phones": phones})
+
+    def transcribe(self, wave: Wave, sample_rate: int) -> str:
+        samples = np.clip(heard(wave, sample_rate), -1.0, 1.0) * 32767
+        self._decoder.start_utt()
+        self._decoder.process_raw(samples.astype(np.int16).tobytes(), full_utt=True)
+        self._decoder.end_utt()
+        if self.phones:
+            return " ".join(segment.word for segment in self._decoder.seg() if segment.word.isalpha())
+        best = self._decoder.hyp()
+        return best.hypstr if best else ""
+
+
+RECOGNIZERS: dict[str, Callable[..., Recognizer]] = {
+    "moonshine": Moonshine,
+    "whisper": Whisper,
+    "wav2vec2": Wav2Vec2,
+    "pocketsphinx": PocketSphinx,
+    "pocketsphinx-phones": lambda: PocketSphinx(phones=True),
+}
+
+
+def load_recognizer(name: str) -> Recognizer:
+    """ "moonshine", "whisper[:MODEL]", "wav2vec2[:MODEL]", "pocketsphinx" or "pocketsphinx-phones"."""
+    kind, _, model = name.partition(":")
+    if kind not in RECOGNIZERS or (model and kind not in ("whisper", "wav2vec2")):
+        raise ValueError(
+            f"unknown recognizer {name!r}; choose one of {', '.join(RECOGNIZERS)} "
+            "(whisper and wav2vec2 take a model: whisper:small.en, wav2vec2:FOLDER)"
+        )
+    return RECOGNIZERS[kind](model) if model else RECOGNIZERS[kind]()
+
+
+def heard(wave: Wave, sample_rate: int) -> Wave:
+    """What a recognizer listens to: one channel at 16 kHz, of finite samples."""
+    if wave.ndim != 1:
+        raise ValueError(f"expected a wave of shape (samples,), got {wave.shape}")
+    if not np.isfinite(wave).all():
+        raise ValueError("the wave holds samples that are not finite numbers: the vocoder was given a broken mel")
+    return resample(wave, sample_rate, RATE)
+
+
+def fingerprint(*files: Path, settings: dict[str, Any]) -> str:
+    """Of the names and contents of files, and the settings."""
+    digest = hashlib.sha256(json.dumps(settings, sort_keys=True).encode())
+    for file in sorted(file for file in files if file.is_file()):
+        digest.update(file.name.encode())
+        with open(file, "rb") as stream:
+            while chunk := stream.read(1 << 20):
+                digest.update(chunk)
+    return digest.hexdigest()[:16]

