@@ -1,4 +1,4 @@
-"""Shared by all tests: seeded inputs, reproducible property tests, two threads at most."""
+"""Shared by all tests: seeded inputs, reproducible property tests, one thread each (the suite runs in parallel)."""
 
 import pytest
 import torch
@@ -12,6 +12,7 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 settings.load_profile("default")
+torch.set_num_threads(1)
 
 
 @pytest.fixture(autouse=True)
