@@ -186,25 +186,20 @@ def count(chunks: Sequence[Any]) -> Counts:
 def count_repeats(spoken: Sequence[str], chunks: Sequence[Any]) -> int:
     """Inserted words that say again what stands right beside them: "the the cat", "the cat the cat".
 
-    The alignment may place an inserted phrase anywhere within the repetition ("the [cat the] cat"), so every pair of
-    equal neighbouring phrases that contains it counts.
+    The alignment may place inserted words anywhere within a repetition ("the [cat the] cat"), so those count that lie
+    in any stretch whose first half equals its second.
     """
-    repeats = 0
-    for chunk in chunks:
-        if chunk.type != "insert":
-            continue
-        begin, length = chunk.hyp_start_idx, chunk.hyp_end_idx - chunk.hyp_start_idx
-        if any(is_doubled(spoken, start, length) for start in range(max(0, begin - length), begin + 1)):
-            repeats += length
-        else:
-            singles = range(begin, begin + length)
-            repeats += sum(is_doubled(spoken, i, 1) or (i > 0 and is_doubled(spoken, i - 1, 1)) for i in singles)
-    return repeats
+    inserted = [
+        place for chunk in chunks if chunk.type == "insert" for place in range(chunk.hyp_start_idx, chunk.hyp_end_idx)
+    ]
+    return sum(lies_in_repetition(spoken, place) for place in inserted)
 
 
-def is_doubled(words: Sequence[str], start: int, length: int) -> bool:
-    return (
-        start + 2 * length <= len(words) and words[start : start + length] == words[start + length : start + 2 * length]
+def lies_in_repetition(words: Sequence[str], place: int) -> bool:
+    return any(
+        words[start : start + half] == words[start + half : start + 2 * half]
+        for half in range(1, len(words) // 2 + 1)
+        for start in range(max(0, place - 2 * half + 1), min(place, len(words) - 2 * half) + 1)
     )
 
 

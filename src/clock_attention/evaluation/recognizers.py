@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
@@ -30,7 +31,26 @@ class Recognizer(Protocol):
     def transcribe(self, wave: Wave, sample_rate: int) -> str: ...
 
 
-class Moonshine:
+class Listener(ABC):
+    """What all recognizers share. Silence has no words, though several of them would invent some."""
+
+    SILENT = 1e-3
+
+    def transcribe(self, wave: Wave, sample_rate: int) -> str:
+        if wave.ndim != 1:
+            raise ValueError(f"expected a wave of shape (samples,), got {wave.shape}")
+        if not np.isfinite(wave).all():
+            raise ValueError("the wave holds samples that are not finite numbers: the vocoder was given a broken mel")
+        if not len(wave) or np.abs(wave).max() < self.SILENT:
+            return ""
+        return self.listen(resample(wave, sample_rate, RATE)).strip()
+
+    @abstractmethod
+    def listen(self, samples: Wave) -> str:
+        """Transcript of samples at 16 kHz."""
+
+
+class Moonshine(Listener):
     """Moonshine tiny (English), whose weights come inside its package: nothing is downloaded.
 
     Without some silence on both sides it misreads first and last words.
@@ -45,7 +65,6 @@ class Moonshine:
         # The limit of 6.5 that guards against endless loops cuts fast speech short.
         "max_tokens_per_second": 15.0,
     }
-    SILENT = 1e-3
 
     def __init__(self) -> None:
         moonshine = needs("moonshine_voice", extra="evaluation")
@@ -59,34 +78,39 @@ class Moonshine:
         self._transcriber = moonshine.Transcriber(model_path=folder, model_arch=tiny, options=self.OPTIONS)
         self.fingerprint = fingerprint(*folder.glob("*"), settings={"silence": self.SILENCE, **self.OPTIONS})
 
-    def transcribe(self, wave: Wave, sample_rate: int) -> str:
-        samples = heard(wave, sample_rate)
-        if not len(samples) or np.abs(samples).max() < self.SILENT:
-            return ""  # it would hear "you"
+    def listen(self, samples: Wave) -> str:
         padded = np.pad(samples, round(self.SILENCE * RATE))
         lines = self._transcriber.transcribe_without_streaming(padded.tolist(), RATE).lines
-        return " ".join(line.text.strip() for line in lines).strip()
+        return " ".join(line.text.strip() for line in lines)
 
 
-class Whisper:
+class Whisper(Listener):
     """Whisper on CTranslate2. `model` is a local model folder, or a name such as "base.en" that is downloaded."""
 
     def __init__(self, model: str | Path = "base.en", *, beam: int = 5, threads: int = 0, device: str = "cpu") -> None:
         faster_whisper = needs("faster_whisper", extra="whisper")
         compute = "int8" if device == "cpu" else "float16"
         self._beam = beam
-        self._model = faster_whisper.WhisperModel(str(model), device=device, compute_type=compute, cpu_threads=threads)
+        try:
+            self._model = faster_whisper.WhisperModel(
+                str(model), device=device, compute_type=compute, cpu_threads=threads
+            )
+        except (OSError, RuntimeError, ValueError) as error:
+            raise FileNotFoundError(
+                f"cannot load Whisper from {str(model)!r}: give a CTranslate2 model folder, or a model name and a "
+                f"network ({str(error).splitlines()[0]})"
+            ) from error
         folder = Path(model)
-        self.name = f"whisper-{folder.name}"
+        self.name = f"whisper-{folder.name.removeprefix('whisper-')}"
         self.fingerprint = fingerprint(
             *(folder.glob("*") if folder.is_dir() else ()),
             settings={"model": folder.name, "beam": beam, "compute": compute},
         )
 
-    def transcribe(self, wave: Wave, sample_rate: int) -> str:
+    def listen(self, samples: Wave) -> str:
         # One fixed temperature: its fallback to sampling would give another transcript at every run.
         segments, _ = self._model.transcribe(
-            heard(wave, sample_rate),
+            samples,
             language="en",
             beam_size=self._beam,
             temperature=0.0,
@@ -95,7 +119,7 @@ class Whisper:
         return " ".join(segment.text.strip() for segment in segments)
 
 
-class Wav2Vec2:
+class Wav2Vec2(Listener):
     """wav2vec 2.0 with a CTC head, decoded greedily. `model` is a local folder or the name of a published model."""
 
     def __init__(self, model: str | Path = "facebook/wav2vec2-large-960h-lv60-self", *, device: str = "cpu") -> None:
@@ -110,22 +134,22 @@ class Wav2Vec2:
             ) from error
         self._device = device
         folder = Path(model)
-        self.name = f"wav2vec2-{folder.name}"
+        self.name = f"wav2vec2-{folder.name.removeprefix('wav2vec2-')}"
         self.fingerprint = fingerprint(
             *(folder.glob("*") if folder.is_dir() else ()),
             settings={"model": str(model) if not folder.is_dir() else ""},
         )
 
-    def transcribe(self, wave: Wave, sample_rate: int) -> str:
+    def listen(self, samples: Wave) -> str:
         import torch
 
-        features = self._processor(heard(wave, sample_rate), sampling_rate=RATE, return_tensors="pt")
+        features = self._processor(samples, sampling_rate=RATE, return_tensors="pt")
         with torch.inference_mode():
             logits = self._model(features.input_values.to(self._device)).logits  # (1, steps, letters)
         return str(self._processor.batch_decode(logits.argmax(dim=-1))[0])
 
 
-class PocketSphinx:
+class PocketSphinx(Listener):
     """PocketSphinx with the US English model inside its package: words with its language model, or bare phones."""
 
     def __init__(self, *, phones: bool = False) -> None:
@@ -140,13 +164,15 @@ class PocketSphinx:
         self._decoder = pocketsphinx.Decoder(**settings)
         self.fingerprint = fingerprint(settings={"version": version("pocketsphinx"), "phones": phones})
 
-    def transcribe(self, wave: Wave, sample_rate: int) -> str:
-        samples = np.clip(heard(wave, sample_rate), -1.0, 1.0) * 32767
+    def listen(self, samples: Wave) -> str:
+        pcm = (np.clip(samples, -1.0, 1.0) * 32767).astype(np.int16)
         self._decoder.start_utt()
-        self._decoder.process_raw(samples.astype(np.int16).tobytes(), full_utt=True)
+        self._decoder.process_raw(pcm.tobytes(), full_utt=True)
         self._decoder.end_utt()
         if self.phones:
-            return " ".join(segment.word for segment in self._decoder.seg() if segment.word.isalpha())
+            return " ".join(
+                segment.word for segment in self._decoder.seg() if segment.word.isalpha() and segment.word != "SIL"
+            )
         best = self._decoder.hyp()
         return best.hypstr if best else ""
 
@@ -169,15 +195,6 @@ def load_recognizer(name: str) -> Recognizer:
             "(whisper and wav2vec2 take a model: whisper:small.en, wav2vec2:FOLDER)"
         )
     return RECOGNIZERS[kind](model) if model else RECOGNIZERS[kind]()
-
-
-def heard(wave: Wave, sample_rate: int) -> Wave:
-    """What a recognizer listens to: one channel at 16 kHz, of finite samples."""
-    if wave.ndim != 1:
-        raise ValueError(f"expected a wave of shape (samples,), got {wave.shape}")
-    if not np.isfinite(wave).all():
-        raise ValueError("the wave holds samples that are not finite numbers: the vocoder was given a broken mel")
-    return resample(wave, sample_rate, RATE)
 
 
 def fingerprint(*files: Path, settings: dict[str, Any]) -> str:

@@ -19,6 +19,18 @@ SLOPE = 0.1
 LAST_SLOPE = 0.01
 
 
+# The mel definition in a published config.json; what it does not say is the same in all of them.
+MEL_FIELDS = {
+    "sample_rate": "sampling_rate",
+    "n_fft": "n_fft",
+    "win_length": "win_size",
+    "hop_length": "hop_size",
+    "n_mels": "num_mels",
+    "f_min": "fmin",
+    "f_max": "fmax",
+}
+
+
 class VocoderError(ValueError):
     """A vocoder that cannot be had, or that does not fit the voice."""
 
@@ -49,17 +61,11 @@ class HifiganConfig:
                 f"{path}: resblock {table['resblock']!r} (HiFi-GAN V3) is not supported; use a V1 or V2 checkpoint"
             )
         try:
-            mel = PRESETS["hifigan"].model_copy(
-                update={
-                    "sample_rate": table["sampling_rate"],
-                    "n_fft": table["n_fft"],
-                    "win_length": table["win_size"],
-                    "hop_length": table["hop_size"],
-                    "n_mels": table["num_mels"],
-                    "f_min": float(table["fmin"]),
-                    # Published configurations write null for "up to the Nyquist frequency".
-                    "f_max": float(table["sampling_rate"] / 2 if table["fmax"] is None else table["fmax"]),
-                }
+            mel = MelConfig(
+                **PRESETS["hifigan"].model_dump(exclude=set(MEL_FIELDS)),
+                **{ours: table[theirs] for ours, theirs in MEL_FIELDS.items() if ours != "f_max"},
+                # Published configurations write null for "up to the Nyquist frequency".
+                f_max=table["sampling_rate"] / 2 if table["fmax"] is None else table["fmax"],
             )
             return cls(
                 upsample_rates=tuple(table["upsample_rates"]),
@@ -71,6 +77,8 @@ class HifiganConfig:
             )
         except KeyError as missing:
             raise VocoderError(f"{path} has no {missing}: it is not a HiFi-GAN configuration") from None
+        except (TypeError, ValueError) as error:
+            raise VocoderError(f"{path} is not a HiFi-GAN configuration: {error}") from None
 
     @property
     def context(self) -> int:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import warnings
+from functools import cached_property
 from importlib.metadata import PackageNotFoundError, distribution
 from importlib.util import find_spec
 from pathlib import Path
@@ -110,8 +111,11 @@ class GriffinLim:
         self.mel = mel
         self.iterations = iterations
         self.fingerprint = digest(mel.model_dump_json().encode(), str(iterations).encode())
-        # Least squares; the non-negative kind (librosa's) takes longer than everything else and sounds the same.
-        self._inverse = np.linalg.pinv(MelSpectrogram(mel).filters.numpy())  # (bins, n_mels)
+
+    @cached_property
+    def _inverse(self) -> np.ndarray[Any, Any]:
+        """Least squares (bins, n_mels); the non-negative kind takes longer than all the rest and sounds the same."""
+        return np.linalg.pinv(MelSpectrogram(self.mel).filters.numpy())
 
     def __call__(self, mel: Tensor) -> Wave:
         config = self.mel
