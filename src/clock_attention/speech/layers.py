@@ -6,6 +6,7 @@ With the paper's options they compute what `nn.TransformerEncoderLayer` and `nn.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -204,3 +205,33 @@ class DecoderLayer(nn.Module):
             weights,
             replace(state, meeting=meeting, past=past, window=window),
         )
+
+
+class Prenet(nn.Sequential):
+    """Previous frames → decoder width. A bottleneck with dropout keeps the decoder from copying them."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        inputs, hidden = config.mels * config.frames_per_step, config.prenet_width
+        if not hidden:
+            super().__init__(nn.Linear(inputs, config.width))
+            return
+        drop = nn.Dropout(config.prenet_dropout)
+        first, second = nn.Linear(inputs, hidden), nn.Linear(hidden, hidden)
+        super().__init__(first, nn.ReLU(), drop, second, nn.ReLU(), drop, nn.Linear(hidden, config.width))
+
+
+class Postnet(nn.Module):
+    """A convolutional correction of the whole mel, as in Tacotron 2."""
+
+    def __init__(self, mels: int, layers: int, hidden: int = 128, kernel: int = 5) -> None:
+        super().__init__()
+        sizes = [mels, *[hidden] * (layers - 1), mels]
+        self.layers = nn.ModuleList(nn.Conv1d(a, b, kernel, padding=kernel // 2) for a, b in pairwise(sizes))
+        nn.init.zeros_(self.layers[-1].weight)  # type: ignore[arg-type]
+
+    def forward(self, mel: Tensor, padding: Tensor) -> Tensor:
+        x = mel
+        for place, layer in enumerate(self.layers):
+            x = layer(x.masked_fill(padding[..., None], 0.0).transpose(1, 2)).transpose(1, 2)
+            x = x if place == len(self.layers) - 1 else torch.tanh(x)
+        return mel + x

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import pairwise
-from math import log
 from typing import NamedTuple
 
 import torch
@@ -12,13 +10,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from clock_attention import ClockAttention, ClockState, decoding_over
-from clock_attention.clocks import clock_pair
+from clock_attention.clocks import causal_norm, clock_pair, edge_rates, mean_rate, resolve_phi
 from clock_attention.speech.config import ModelConfig
-from clock_attention.speech.layers import DecoderLayer, EncoderLayer, LayerState, sinusoids
-
-# Frames per token of unhurried English: normalized positions then look like the absolute ones of natural speech, and
-# the length model starts with a sensible guess.
-NATURAL_MPR = 6.0
+from clock_attention.speech.layers import DecoderLayer, EncoderLayer, LayerState, Postnet, Prenet, sinusoids
+from clock_attention.speech.length import NATURAL_MPR, LengthModel
 
 
 class Memory(NamedTuple):
@@ -35,7 +30,7 @@ class Prediction(NamedTuple):
     mel: Tensor  # standardised (B, S, M); frames past each item's own are meaningless
     rough: Tensor  # before the postnet; the same tensor where there is none
     log_frames: Tensor  # of the length model (B,)
-    end_reading: Tensor | None  # causal clocks: the target clock's mean reading at the last step (layers, B)
+    end_reading: Tensor | None  # causal clocks: the last layer's mean reading at the last step (B,)
     weights: list[Tensor]  # per decoder layer (B, H, steps, T), if asked for
 
 
@@ -56,56 +51,6 @@ class Synthesis:
     tokens: Tensor  # source tokens, with the end token where the model has one (B,)
     weights: list[Tensor]  # per layer (B, H, steps, T)
     clocks: list[Clocks]  # per layer; empty for dot attention and for the printed variant
-
-
-class LengthModel(nn.Module):
-    """Total frames as the sum of one duration per token, learned from totals alone, so that it extrapolates.
-
-    It reads the encoder's output without a gradient: it learns alongside and disturbs nothing.
-    """
-
-    def __init__(self, width: int, hidden: int = 64) -> None:
-        super().__init__()
-        self.inner = nn.Conv1d(width, hidden, 3, padding=1)
-        self.outer = nn.Linear(hidden, 1)
-        nn.init.zeros_(self.outer.weight)
-        nn.init.constant_(self.outer.bias, log(NATURAL_MPR))
-
-    def forward(self, memory: Memory) -> Tensor:
-        """log of the number of frames (B,)"""
-        x = memory.encoded.detach().masked_fill(memory.padding[..., None], 0.0)
-        duration = self.outer(F.relu(self.inner(x.transpose(1, 2))).transpose(1, 2))[..., 0]  # log frames (B, T)
-        return duration.masked_fill(memory.padding, -torch.inf).logsumexp(-1)
-
-
-class Prenet(nn.Sequential):
-    """Previous frames → decoder width. A bottleneck with dropout keeps the decoder from copying them."""
-
-    def __init__(self, config: ModelConfig) -> None:
-        inputs, hidden = config.mels * config.frames_per_step, config.prenet_width
-        if not hidden:
-            super().__init__(nn.Linear(inputs, config.width))
-            return
-        drop = nn.Dropout(config.prenet_dropout)
-        first, second = nn.Linear(inputs, hidden), nn.Linear(hidden, hidden)
-        super().__init__(first, nn.ReLU(), drop, second, nn.ReLU(), drop, nn.Linear(hidden, config.width))
-
-
-class Postnet(nn.Module):
-    """A convolutional correction of the whole mel, as in Tacotron 2."""
-
-    def __init__(self, mels: int, layers: int, hidden: int = 128, kernel: int = 5) -> None:
-        super().__init__()
-        sizes = [mels, *[hidden] * (layers - 1), mels]
-        self.layers = nn.ModuleList(nn.Conv1d(a, b, kernel, padding=kernel // 2) for a, b in pairwise(sizes))
-        nn.init.zeros_(self.layers[-1].weight)  # type: ignore[arg-type]
-
-    def forward(self, mel: Tensor, padding: Tensor) -> Tensor:
-        x = mel
-        for place, layer in enumerate(self.layers):
-            x = layer(x.masked_fill(padding[..., None], 0.0).transpose(1, 2)).transpose(1, 2)
-            x = x if place == len(self.layers) - 1 else torch.tanh(x)
-        return mel + x
 
 
 class SpeechModel(nn.Module):
@@ -186,8 +131,10 @@ class SpeechModel(nn.Module):
             x = self.position_queries(steps, memory)
         x, queries, weights = self.decode(self.dropout(x), memory, padding, pace, need_weights)
         rough = self.output(self.decoder_norm(x)).unflatten(-1, (self.config.frames_per_step, -1)).flatten(1, 2)
-        end_reading = self.end_reading(queries, memory, padding, steps, pace) if self.needs_pace else None
-        return Prediction(self.refine(rough, frames), rough, self.length(memory), end_reading, weights)
+        end_reading = self.end_reading(queries[-1], memory, padding, pace) if self.needs_pace else None
+        return Prediction(
+            self.refine(rough, frames), rough, self.length(memory.encoded, memory.padding), end_reading, weights
+        )
 
     def decode(
         self, x: Tensor, memory: Memory, padding: Tensor, pace: Tensor | None, need_weights: bool
@@ -217,16 +164,18 @@ class SpeechModel(nn.Module):
         place = torch.arange(start, start + x.shape[1], device=x.device).float()
         return x + sinusoids(place * self.config.frames_per_step, self.config.width)
 
-    def end_reading(
-        self, queries: list[Tensor], memory: Memory, padding: Tensor, steps: Tensor, pace: Tensor | None
-    ) -> Tensor:
-        """Mean reading of each layer's target clock at the last valid step; 1 is the end token.  (layers, B)"""
-        step_pace = None if pace is None else pace / self.config.frames_per_step
-        readings = []
-        for attention, query in zip(self.clock_layers, queries, strict=True):
-            clock = attention.target_clock(query, memory.lengths, padding, pace=step_pace).mean((1, 3))  # (B, S)
-            readings.append(clock.gather(1, steps[:, None] - 1)[:, 0])
-        return torch.stack(readings).to(memory.encoded.dtype)
+    def end_reading(self, query: Tensor, memory: Memory, padding: Tensor, pace: Tensor | None) -> Tensor:
+        """Mean reading of the last layer's target clock at the last valid step; 1 is the end token.  (B,)
+
+        Only the total is wanted, so the rates are summed and no clock is built.
+        """
+        attention = self.clock_layers[-1]
+        eta = causal_norm(
+            attention.heads(attention.q_proj(query)).float(), ~padding, attention.causal_norm, attention.eps
+        )
+        rates = edge_rates(eta, ~padding, resolve_phi(attention.phi), attention.eps)  # (B, H, S-1, D)
+        step_pace = attention.pace if pace is None else pace / self.config.frames_per_step
+        return rates.sum(-2).mean((1, 2)) / (mean_rate(attention.phi) * step_pace * memory.lengths)
 
     @torch.no_grad()
     def synthesise(
@@ -257,7 +206,7 @@ class SpeechModel(nn.Module):
         return self.speak_step_by_step(memory, cap, pace, margin)
 
     def predicted_frames(self, memory: Memory) -> Tensor:
-        return self.length(memory).exp().round().long().clamp(min=1)
+        return self.length(memory.encoded, memory.padding).exp().round().long().clamp(min=1)
 
     def speak_at_once(self, memory: Memory, frames: Tensor) -> Synthesis:
         steps = self.steps(frames)
@@ -294,10 +243,10 @@ class SpeechModel(nn.Module):
             if most is not None:
                 running = steps < most
                 continue
-            meetings: list[ClockState] = [state.meeting for state in states]
-            readings.append([meeting.reading for meeting in meetings])
-            running = running & ~torch.stack([meeting.finished for meeting in meetings]).all(0)
-            if all(decoding_over(meeting) for meeting in meetings):
+            readings.append([state.meeting.reading for state in states])
+            clock: ClockState = states[-1].meeting  # every layer has its own; the last one's is trained to end at 1
+            running = running & ~clock.finished
+            if decoding_over(clock):
                 break
         rough = torch.stack(said, 1).unflatten(-1, (self.config.frames_per_step, -1)).flatten(1, 2)
         frames = steps * self.config.frames_per_step if cap is None else cap

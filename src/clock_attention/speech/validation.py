@@ -79,7 +79,8 @@ def draw(model: SpeechModel, store: Features, items: list[int], folder: Path, st
             axis.imshow(weights, origin="lower", aspect="auto", interpolation="nearest", cmap="viridis")
             axis.set(title=f"layer {number}", xlabel="decoder step", ylabel="token")
         for axis, mel, title in ((axes[-2], prediction.mel, "predicted mel"), (axes[-1], batch.mel, "mel")):
-            axis.imshow(mel[0].float().T.cpu().numpy(), origin="lower", aspect="auto", cmap="magma", vmin=-2.5, vmax=2.5)
+            image = mel[0].float().T.cpu().numpy()
+            axis.imshow(image, origin="lower", aspect="auto", cmap="magma", vmin=-2.5, vmax=2.5)
             axis.set(title=title, xlabel="frame", ylabel="bin")
         figure.suptitle(f"{name}, step {step}")
         path = folder / f"{safe_name(name)}-{step:08d}.png"
