@@ -156,25 +156,25 @@ def run_clock(
         elif kind <= TIME_NORM and c % 16 == 0:
             time_statistics(x, stride, index, n, c, eps, statistics, width, like)
         mean, sharp, rest = load(statistics, c), load(statistics, width + c), load(statistics, 2 * width + c)
-        anchor, offset = splat(0.0, 0.0), splat(0.0, like)
+        anchor, offset = splat(0.0, 0.0), splat(0.0, 0.0)  # fp64: channels that tick alike would round alike
         here = get(index, 0)
         current = feature(kind, x, here * stride + c, 0, mean, sharp, rest, rows, like)
         for start in range(0, n, ANCHOR):
-            anchor = anchor + cast(offset, 0.0)
-            offset = splat(0.0, like)
+            anchor = anchor + offset
+            offset = splat(0.0, 0.0)
             store(anchors, start // ANCHOR * width + c, anchor)
             for i in range(start, min(start + ANCHOR, n)):
-                store(offsets, i * width + c, offset)
+                store(offsets, i * width + c, cast(offset, like))
                 if i + 1 < n:
                     there = get(index, i + 1)
                     ahead = feature(kind, x, there * stride + c, i + 1, mean, sharp, rest, rows, like)
                     if there == here + 1:  # an edge exists only between neighbours
                         middle = splat(0.5, like) * (current + ahead)
-                        offset = offset + (rate(phi, middle, like) + splat(eps, like))
+                        offset = offset + cast(rate(phi, middle, like) + splat(eps, like), 0.0)
                     current, here = ahead, there
         factor = splat(unit, 0.0)
         if kind == TIME_NORM_NORMALIZED:
-            reading = anchor + cast(offset, 0.0)
+            reading = anchor + offset
             floor = splat(1e-300, 0.0)  # a clock without an edge has total 0 and stays at λ = 0
             factor = keep_from(reading, floor, splat(1.0, 0.0) / larger(reading, floor))
         store(factors, c, keep_first(factor, channels - c, 0.0))

@@ -221,6 +221,16 @@ def larger(typingctx: Any, a: Any, b: Any) -> Any:
 
 
 @intrinsic
+def smaller(typingctx: Any, a: Any, b: Any) -> Any:
+    """The smaller of the two, lane by lane."""
+
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        return builder.select(builder.fcmp_ordered("<", *args), *args)
+
+    return a(a, b), codegen
+
+
+@intrinsic
 def absolute(typingctx: Any, a: Any) -> Any:
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         return vector_intrinsic(builder, "fabs", args[0])

@@ -38,6 +38,7 @@ from clock_attention.kernels.lanes import (
     null_like,
     put,
     shift,
+    smaller,
     splat,
     store,
     total,
@@ -58,14 +59,15 @@ def score_tile(
     tile, block, nk, width, queries, key_rows, key_columns, packed, clock, centre, query_variance, first,
     key_variance, scale, spread, eps, log_term, logits, peaks, like,
 ):  # fmt: skip
-    """Logits of 8 queries and one tile of keys; raises `peaks` (8 queries × 8 lanes) and returns their lowest row."""
+    """Logits of 8 queries and one tile of keys. Raises `peaks` (8 queries × 8 lanes), and returns a number that every
+    query's largest logit reaches: max over lanes of the least peak, never more than the least maximum."""
     if get(packed, tile) != block:
         put(packed, tile, block)
         pack_keys(tile, width, clock, centre, key_rows, key_columns, like)
     here = shift(logits, 64 * tile)
     tile_distances(queries, shift(key_columns, 8 * tile * width), width, here, like)
     variances = load(key_variance, 8 * tile)
-    lowest = np.inf
+    lowest = splat(np.inf, like)
     for r in range(ROWS):
         sigma2 = splat(get(query_variance, first + r), like) + variances
         line = splat(scale, like) * scores_of(load(here, 8 * r), sigma2, spread, eps, log_term, like)
@@ -74,8 +76,8 @@ def score_tile(
         store(here, 8 * r, line)
         peak = larger(load(peaks, 8 * r), line)
         store(peaks, 8 * r, peak)
-        lowest = min(lowest, float(largest(peak)))
-    return lowest
+        lowest = smaller(lowest, peak)
+    return float(largest(lowest))
 
 
 @jit
