@@ -206,9 +206,9 @@ def test_two_processes_give_the_losses_of_one(changes, store, tmp_path):
     # Dropout masks belong to a process, so equality is a question for models without.
     options = [o for c in ["dropout=0.0", "prenet_dropout=0.0", "log_every=1", *changes] for o in ("--set", c)]
     subprocess.run(command(store, tmp_path / "one", *options), check=True, capture_output=True)
-    torchrun = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=2", "--master-port=0"]
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
     two = [*torchrun, *command(store, tmp_path / "two", "--devices", "2", *options)[1:]]
-    subprocess.run(two, check=True, capture_output=True)
+    subprocess.run(two, check=True, capture_output=True, timeout=300)
     logs = []
     for name in ("one", "two"):
         with open(tmp_path / name / "log.csv") as file:
