@@ -14,7 +14,17 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from clock_attention.speech.store import write_atomically
 
 COLUMNS = (
-    *("step", "epoch", "seconds", "learning_rate", "train_l1", "length_loss", "end_loss", "gradient_norm"),
+    *(
+        "step",
+        "epoch",
+        "seconds",
+        "cpu_seconds",
+        "learning_rate",
+        "train_l1",
+        "length_loss",
+        "end_loss",
+        "gradient_norm",
+    ),
     *("utterances_per_second", "valid_l1", "length_error", "align_skipped", "align_repeated"),
     *("align_expected_violations", "align_coverage", "align_focus", "align_diagonal_deviation"),
 )
@@ -42,7 +52,7 @@ class RunLog:
             file.flush()
             os.fsync(file.fileno())
         for key, value in row.items():
-            if key not in ("step", "seconds"):
+            if key not in ("step", "seconds", "cpu_seconds"):
                 self.board.add_scalar(key, value, int(row["step"]), walltime=None)
 
     def close(self) -> None:

@@ -60,7 +60,7 @@ class Trainer:
         self.model, self.optimizer = fabric.setup(self.module, optimizer)
         self.average = WeightAverage(self.module, training.ema) if training.ema else None
         self.step = 0  # steps done
-        self.seconds = 0.0  # of training so far, over all sessions
+        self.seconds = [0.0, 0.0]  # of training so far, over all sessions: by the clock on the wall, and of CPU time
         self.best = math.inf
         self.window = [0.0] * 5  # steps, L1, length loss, end loss, gradient norm since the last row of the log
 
@@ -144,7 +144,8 @@ class Trainer:
         return {
             "step": self.step,
             "epoch": self.batches.epoch_of(self.step - 1),
-            "seconds": self.seconds,
+            "seconds": self.seconds[0],
+            "cpu_seconds": self.seconds[1],
             "learning_rate": learning_rate(self.config.training, self.step - 1),
             **{name: value / max(1.0, count) for name, value in zip(names, sums, strict=True)},
         }
@@ -212,15 +213,15 @@ def loop(trainer: Trainer, last: int, seconds: float, quiet: bool) -> None:
     leader = fabric.is_global_zero
     log = RunLog(trainer.run, trainer.step) if leader else None
     reporter = Reporter(trainer.step, training.steps, quiet or not leader)
-    begun = saved_at = mark = time.monotonic()
-    utterances, saved = 0, trainer.step
+    stopwatch = Stopwatch(trainer.seconds)
+    begun = saved_at = time.monotonic()
+    saved = trainer.step
     with PoliteStop() as stop:
         try:
             while trainer.step < last:
-                l1, count = trainer.train_step()
+                with stopwatch:
+                    l1, count = trainer.train_step()
                 now = time.monotonic()
-                trainer.seconds, mark = trainer.seconds + now - mark, now
-                utterances += count
                 reporter.advance(trainer.step, l1, count)
                 row: dict[str, float] = {}
                 best = False
@@ -228,9 +229,8 @@ def loop(trainer: Trainer, last: int, seconds: float, quiet: bool) -> None:
                     measures, best = trainer.validated()
                     row |= measures
                     reporter.say(f"step {trainer.step}: " + ", ".join(f"{k} {v:.4f}" for k, v in measures.items()))
-                    mark = time.monotonic()  # the clock of the learning curve runs for training only
                 if row or trainer.step % training.log_every == 0:
-                    row = trainer.log_row() | {"utterances_per_second": utterances / max(1e-9, now - begun)} | row
+                    row = trainer.log_row() | {"utterances_per_second": reporter.speed} | row
                     if log:
                         log.write(row)
                 # One process decides by its own clock, and all do the same.
@@ -277,6 +277,20 @@ def corpus_pace(store: Corpus, config: RunConfig) -> float:
     """Frames per source token of natural speech, the end token of autoregressive models counted as one."""
     rows = [store.utterances[item] for item in store.split("train")]
     return sum(row.frames for row in rows) / sum(len(row.tokens) + config.model.autoregressive for row in rows)
+
+
+class Stopwatch:
+    """Adds what happens inside to [seconds, CPU seconds]: a learning curve's time axis is training, not validation."""
+
+    def __init__(self, totals: list[float]) -> None:
+        self.totals = totals
+
+    def __enter__(self) -> None:
+        self.begun = time.monotonic(), time.process_time()
+
+    def __exit__(self, *_: object) -> None:
+        self.totals[0] += time.monotonic() - self.begun[0]
+        self.totals[1] += time.process_time() - self.begun[1]
 
 
 class PoliteStop:

@@ -158,7 +158,7 @@ def export(run: Path, folder: Path, *, licence: str, which: str = "best") -> Voi
             licence=licence,
             training=description.config.training,
             steps=state["step"],
-            seconds=round(state["seconds"], 1),
+            seconds=round(state["seconds"][0], 1),
             valid_l1=state["best"] if state["best"] < float("inf") else None,
             software=f"clock-attention {version('clock-attention')}",
         ),
