@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from clock_attention.clocks import CAUSAL_NORMS, CLOCKS, VARIANCES, Phi, clock_pair, resolve_phi
-from clock_attention.kernels import banded, portable, reference
+from clock_attention.kernels import banded, cuda, portable, reference
 
 IMPLEMENTATIONS = ("auto", "reference", "portable", "banded", "cuda")
 
@@ -88,6 +88,8 @@ def clock_attention(
         if impl == "banded":
             raise ValueError(f"impl: got 'banded', but {refusal}; use impl='auto' or 'portable'")
         impl = "portable"
+    if impl == "cuda" and (refusal := cuda.refusal(query, attn_mask)) is not None:
+        raise ValueError(f"impl: got 'cuda', but {refusal}; use impl='auto' or 'portable'")
     if impl == "reference":
         output, weights = reference.forward(
             query,
@@ -122,6 +124,16 @@ def clock_attention(
             pace=pace,
             causal_norm=causal_norm,
         )
+        if impl == "cuda" and not return_weights:
+            return cuda.forward(
+                pair,
+                value,
+                query_valid=query_valid,
+                key_valid=key_valid,
+                log_variance_term=log_variance_term,
+                logit_scale=scale,
+                eps=eps,
+            ), None
         return portable.forward(
             pair,
             value,
