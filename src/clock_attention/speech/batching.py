@@ -129,7 +129,7 @@ class Batches:
             size = self.config.batch_size
             if self.config.batch_frames:
                 size = max(1, min(size, self.config.batch_frames // int(frames[members[0]])))
-            if batches and len(members) < size / 2:  # a small rest of short utterances: one batch a little larger
+            if batches and len(members) < len(batches[-1]) / 2:  # a small rest: one batch a little larger
                 batches[-1].extend(members)
                 break
             batches.append(members[:size])
