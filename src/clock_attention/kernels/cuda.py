@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import lru_cache
 from math import sqrt
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -102,7 +103,7 @@ def forward(
     )
     values = value.to(dtype).masked_fill(~key_valid[:, None, :, None], 0.0)
     spare, value_spare = -query.shape[-1] % 16, -values.shape[-1] % 16  # whole tiles of the GPU's matrix units
-    run: Callable = compiled_flex_attention() if compiled else flex_attention
+    run: Any = compiled_flex_attention() if compiled else flex_attention
     output = run(
         F.pad(query, (0, spare)),
         F.pad(key, (0, spare)),
