@@ -62,7 +62,7 @@ class Moonshine(Listener):
         # No voice activity detection: it cuts single sentences into pieces, hears "you" in the leading silence, and
         # remembers the utterance before.
         "vad_threshold": 0.0,
-        # The limit of 6.5 that guards against endless loops cuts fast speech short.
+        # The default limit, a guard against endless loops, cuts the ends off speech at twice its natural pace.
         "max_tokens_per_second": 15.0,
     }
 
@@ -158,7 +158,7 @@ class PocketSphinx(Listener):
         self.name = "pocketsphinx-phones" if phones else "pocketsphinx"
         settings: dict[str, Any] = {"loglevel": "FATAL"}
         if phones:
-            # The weights that its documentation gives for phone decoding; words are out of the game here.
+            # Narrower beams and a lighter language model than for words; not tuned.
             phone_model = pocketsphinx.get_model_path("en-us/en-us-phone.lm.bin")
             settings |= {"allphone": phone_model, "lm": None, "dict": None, "beam": 1e-20, "pbeam": 1e-20, "lw": 2.0}
         self._decoder = pocketsphinx.Decoder(**settings)

@@ -114,7 +114,7 @@ class GriffinLim:
 
     @cached_property
     def _inverse(self) -> np.ndarray[Any, Any]:
-        """Least squares (bins, n_mels); the non-negative kind takes longer than all the rest and sounds the same."""
+        """Least squares (bins, n_mels); the non-negative kind takes longer than all the rest and comes no closer."""
         return np.linalg.pinv(MelSpectrogram(self.mel).filters.numpy())
 
     def __call__(self, mel: Tensor) -> Wave:
