@@ -1,10 +1,10 @@
 """Which causal clock? Noisy, time-warped copying of symbols into continuous frames, trained and run freely.
 
-Each symbol becomes a few frames around its own prototype, for a duration that depends on the symbol, on the tempo of the
-whole sequence and on chance; transitions are smooth and everything is noisy. A small autoregressive decoder learns to
-write the frames, then writes them on its own, for sequences as long as in training and 2 and 4 times longer. Content is
-judged by the known prototypes, so skips, repeats and alignment need no human ear. Clock models decide themselves when
-to stop; the others are told the true length.
+Each symbol becomes a few frames around its own prototype, for a duration that depends on the symbol, on the tempo of
+the whole sequence and on chance; transitions are smooth and everything is noisy. A small autoregressive decoder learns
+to write the frames, then writes them on its own, for sequences as long as in training and 2 and 4 times longer. Content
+is judged by the known prototypes, so skips, repeats and alignment need no human ear. Causal clocks decide themselves
+when to stop; the others are told the true length.
 
     python examples/causal_copy.py                          # every variant, one table (hours on two cores)
     python examples/causal_copy.py --variants dot causal    # only these
@@ -27,17 +27,17 @@ from clock_attention import ClockAttention, decoding_over
 from clock_attention.alignment import measure_quality, monotone_path, path_durations, path_from_weights
 
 SYMBOLS, CHANNELS, WIDTH, LAYERS = 12, 16, 64, 2
-MEAN_DURATIONS = np.linspace(2.5, 6.5, SYMBOLS)
+MEAN_DURATIONS = np.linspace(4.0, 8.0, SYMBOLS)
 PROTOTYPES = np.random.default_rng(7).standard_normal((SYMBOLS, CHANNELS)).astype(np.float32)
+SILENCE, SILENT_FRAMES = SYMBOLS, 3  # opens and closes every sequence: the clock starts and runs out in silence
 PACE = float(MEAN_DURATIONS.mean())  # frames per symbol over the training data
 LENGTHS = (6, 14)  # symbols, in training
-PAD = SYMBOLS
+PAD = SYMBOLS + 1
 
 
 @dataclass
 class Example:
     symbols: np.ndarray  # (T,), neighbours differ, so that collapsing equal frames recovers the sequence
-    durations: np.ndarray  # (T,)
     frames: np.ndarray  # (S, CHANNELS)
 
 
@@ -45,11 +45,13 @@ def make_example(rng: np.random.Generator, length: int) -> Example:
     steps = rng.integers(1, SYMBOLS, length)
     symbols = (rng.integers(SYMBOLS) + np.cumsum(steps)) % SYMBOLS
     tempo = rng.uniform(0.75, 1.25)
-    durations = np.maximum(2, np.round(MEAN_DURATIONS[symbols] * tempo * rng.uniform(0.8, 1.2, length))).astype(int)
-    clean = PROTOTYPES[symbols].repeat(durations, 0)
+    durations = np.maximum(3, np.round(MEAN_DURATIONS[symbols] * tempo * rng.uniform(0.8, 1.2, length))).astype(int)
+    clean = np.pad(PROTOTYPES[symbols].repeat(durations, 0), ((SILENT_FRAMES, SILENT_FRAMES), (0, 0)))
     padded = np.pad(clean, ((1, 1), (0, 0)), "edge")
     smooth = 0.25 * padded[:-2] + 0.5 * padded[1:-1] + 0.25 * padded[2:]
-    return Example(symbols, durations, smooth + 0.1 * rng.standard_normal(smooth.shape).astype(np.float32))
+    return Example(
+        np.pad(symbols, 1, constant_values=SILENCE), smooth + 0.1 * rng.standard_normal(smooth.shape).astype(np.float32)
+    )
 
 
 def make_batch(rng: np.random.Generator, size: int, lengths: tuple[int, int]) -> list[Example]:
@@ -89,27 +91,34 @@ class CausalConv(nn.Conv1d):
 
 
 class DecoderLayer(nn.Module):
-    def __init__(self, attention: nn.Module) -> None:
+    def __init__(self, attention: nn.Module | None) -> None:
         super().__init__()
         self.conv, self.attention = CausalConv(), attention
         self.feed = nn.Sequential(nn.Linear(WIDTH, 2 * WIDTH), nn.GELU(), nn.Linear(2 * WIDTH, WIDTH))
         self.norms = nn.ModuleList(nn.LayerNorm(WIDTH) for _ in range(3))
 
 
+# What a variant says of the model around the attention; the rest goes to ClockAttention.
+OURS = ("attention", "positions", "logit_scale_start", "heads", "meets")
+
+
 class Copier(nn.Module):
     def __init__(self, variant: dict) -> None:
         super().__init__()
         self.positions = variant.get("positions", False)
-        options = {k: v for k, v in variant.items() if k not in ("attention", "positions", "logit_scale_start")}
-        self.embedding = nn.Embedding(SYMBOLS + 1, WIDTH)
+        options = {k: v for k, v in variant.items() if k not in OURS}
+        self.embedding = nn.Embedding(SYMBOLS + 2, WIDTH)
         self.encoder = nn.ModuleList(nn.Conv1d(WIDTH, WIDTH, 3, padding=1) for _ in range(2))
         self.prenet = nn.Sequential(nn.Linear(CHANNELS, WIDTH), nn.ReLU(), nn.Dropout(0.2), nn.Linear(WIDTH, WIDTH))
         self.layers = nn.ModuleList()
-        for _ in range(LAYERS):
-            if variant["attention"] == "dot":
-                attention: nn.Module = DotAttention(WIDTH, 2, batch_first=True)
+        for layer in range(LAYERS):
+            heads, attention = variant.get("heads", 2), None
+            if layer not in variant.get("meets", range(LAYERS)):
+                pass
+            elif variant["attention"] == "dot":
+                attention = DotAttention(WIDTH, heads, batch_first=True)
             else:
-                attention = ClockAttention(WIDTH, 2, out_proj=True, clocks=variant["attention"], **options)
+                attention = ClockAttention(WIDTH, heads, out_proj=True, clocks=variant["attention"], **options)
                 with torch.no_grad():
                     attention.logit_scale.fill_(variant.get("logit_scale_start", 1.0))
             self.layers.append(DecoderLayer(attention))
@@ -134,6 +143,9 @@ class Copier(nn.Module):
         maps, end = [], x.new_zeros(())
         for layer in self.layers:
             x = x + F.gelu(layer.conv(layer.norms[0](x)))
+            if layer.attention is None:
+                x = x + layer.feed(layer.norms[2](x))
+                continue
             query = layer.norms[1](x)
             out, weights = layer.attention(
                 query,
@@ -160,31 +172,34 @@ class Copier(nn.Module):
         """Write freely: frames and attention maps of each item. Without lengths, until every clock has run out."""
         memory, padding = self.encode(symbols)
         batch = len(symbols)
-        clocked = [layer.attention for layer in self.layers] if lengths is None else []
-        states = [attention.start(memory, padding) for attention in clocked]
+        meeting = [index for index, layer in enumerate(self.layers) if layer.attention is not None]
+        states = {}
+        if lengths is None:
+            states = {i: self.layers[i].attention.start(memory, padding, margin=0.0) for i in meeting}
         history = [[torch.zeros(batch, 0, WIDTH)] for _ in self.layers]
-        frames, maps = [torch.zeros(batch, CHANNELS)], [[] for _ in self.layers]
+        frames, maps = [torch.zeros(batch, CHANNELS)], {index: [] for index in meeting}
         stopped_at = torch.full((batch,), -1)
-        while not (decoding_over(states[-1]) if lengths is None else len(frames) > int(lengths.max())):
+        while not (decoding_over(states[meeting[-1]]) if lengths is None else len(frames) > int(lengths.max())):
             if lengths is not None:  # no state to carry: the whole prefix is read again for every frame
                 out, weights, _ = self(memory, padding, torch.stack(frames, 1), None)
                 frames.append(out[:, -1])
-                for layer, weight in zip(maps, weights, strict=True):
-                    layer.append(weight[:, -1])
+                for index, weight in zip(meeting, weights, strict=True):
+                    maps[index].append(weight[:, -1])
                 continue
             x = self.prenet(frames[-1])
             for index, layer in enumerate(self.layers):
                 history[index] = [*history[index][-5:], layer.norms[0](x)[:, None]]
                 x = x + F.gelu(layer.conv(torch.cat(history[index], 1)[:, -5:])[:, -1])
-                out, weight, states[index] = layer.attention.step(layer.norms[1](x), states[index])
-                x = x + out
+                if index in states:
+                    out, weight, states[index] = layer.attention.step(layer.norms[1](x), states[index])
+                    x = x + out
+                    maps[index].append(weight.mean(1))
                 x = x + layer.feed(layer.norms[2](x))
-                maps[index].append(weight.mean(1))
             frames.append(self.head(x))
-            ended = states[-1].finished & (stopped_at < 0)
+            ended = states[meeting[-1]].finished & (stopped_at < 0)
             stopped_at[ended] = len(frames) - 1
         counts = torch.where(stopped_at < 0, len(frames) - 1, stopped_at) if lengths is None else lengths
-        written, stacked = torch.stack(frames[1:], 1), [torch.stack(layer, 1) for layer in maps]
+        written, stacked = torch.stack(frames[1:], 1), [torch.stack(maps[index], 1) for index in meeting]
         tokens = (~padding).sum(-1)
         return (
             [written[b, :n] for b, n in enumerate(counts.tolist())],
@@ -223,15 +238,18 @@ class Score:
 
 def score_one(score: Score, example: Example, frames: np.ndarray, attention: np.ndarray) -> None:
     """Read the written frames with the known prototypes and compare with what should be there."""
-    distance = np.square(frames[:, None] - PROTOTYPES).sum(-1)  # (S, SYMBOLS)
+    centres = np.concatenate([PROTOTYPES, np.zeros((1, CHANNELS), np.float32)])
+    distance = np.square(frames[:, None] - centres).sum(-1)  # (S, SYMBOLS + 1)
     nearest = distance.argmin(1)
     changes = np.flatnonzero(np.diff(nearest, prepend=-1))
     runs = np.diff(changes, append=len(nearest))
-    read = [s for s, n in zip(nearest[changes], runs, strict=True) if n >= 2]  # one frame is a transition
+    read = [
+        s for s, n in zip(nearest[changes], runs, strict=True) if n >= 2 and s != SILENCE
+    ]  # one frame is a transition
     read = [s for i, s in enumerate(read) if i == 0 or s != read[i - 1]]
-    substituted, deleted, inserted = edits(list(example.symbols), read)
+    substituted, deleted, inserted = edits(list(example.symbols[1:-1]), read)
     quality = measure_quality(attention)
-    score.symbols += len(example.symbols)
+    score.symbols += len(example.symbols) - 2
     score.errors += substituted + deleted + inserted
     score.skips += deleted
     score.repeats += inserted
@@ -261,19 +279,30 @@ def edits(truth: list[int], read: list[int]) -> tuple[int, int, int]:
     return table[-1][-1][1:]
 
 
-CAUSAL = {"attention": "causal", "pace": PACE}
+CAUSAL = {
+    "attention": "causal",
+    "pace": PACE,
+    "causal_norm": "none",
+    "logit_scale_start": 16.0,
+    "heads": 1,
+    "meets": (1,),
+}
 VARIANTS: dict[str, dict] = {
     "dot": {"attention": "dot", "positions": True},
+    "dot, one head in one layer": {"attention": "dot", "positions": True, "heads": 1, "meets": (1,)},
     "dot, no positions": {"attention": "dot"},
     "unnormalized (printed)": {"attention": "unnormalized"},
     "unnormalized (printed), positions": {"attention": "unnormalized", "positions": True},
     "causal": CAUSAL,
-    "causal, cumulative norm": {**CAUSAL, "causal_norm": "cumulative"},
+    "causal, two heads": {**CAUSAL, "heads": 2},
+    "causal, two layers of two heads": {**CAUSAL, "heads": 2, "meets": (0, 1)},
     "causal, rms norm": {**CAUSAL, "causal_norm": "rms"},
-    "causal, no norm": {**CAUSAL, "causal_norm": "none"},
+    "causal, channel norm": {**CAUSAL, "causal_norm": "channel"},
+    "causal, cumulative norm": {**CAUSAL, "causal_norm": "cumulative"},
     "causal, log-variance term": {**CAUSAL, "log_variance_term": True},
+    "causal, logit scale from 1": {**CAUSAL, "logit_scale_start": 1.0},
     "causal, logit scale from 4": {**CAUSAL, "logit_scale_start": 4.0},
-    "causal, logit scale from 16": {**CAUSAL, "logit_scale_start": 16.0},
+    "causal, logit scale from 128": {**CAUSAL, "logit_scale_start": 128.0},
     "causal, pace halved": {**CAUSAL, "pace": PACE / 2},
     "causal, pace doubled": {**CAUSAL, "pace": PACE * 2},
     "causal, positions": {**CAUSAL, "positions": True},
@@ -305,10 +334,8 @@ def run(name: str, steps: int, seed: int, test_size: int) -> dict:
         schedule.step()
         recent.append(loss.item())
         if (step + 1) % 500 == 0:
-            print(
-                f"  {name}: step {step + 1}, L1 {np.mean(recent[-200:]):.4f}, end {end.item():.3f}, {time.time() - started:.0f} s",
-                flush=True,
-            )
+            seconds = time.time() - started
+            print(f"  {name}: step {step + 1}, L1 {np.mean(recent[-200:]):.4f}, {seconds:.0f} s", flush=True)
     result = {
         "variant": name,
         "seed": seed,
@@ -320,7 +347,9 @@ def run(name: str, steps: int, seed: int, test_size: int) -> dict:
     with torch.no_grad():
         for factor in (1, 2, 4):
             score = Score()
-            batch = make_batch(np.random.default_rng(1000 + factor), test_size, (LENGTHS[0] * factor, LENGTHS[1] * factor))
+            batch = make_batch(
+                np.random.default_rng(1000 + factor), test_size, (LENGTHS[0] * factor, LENGTHS[1] * factor)
+            )
             symbols, _, padding = collate(batch)
             stops_itself = variant["attention"] == "causal" and not variant.get("positions")
             frames, maps = model.decode(symbols, None if stops_itself else (~padding).sum(-1))
@@ -331,21 +360,28 @@ def run(name: str, steps: int, seed: int, test_size: int) -> dict:
     return result
 
 
+COLUMNS = {
+    "symbol error": lambda of: f"{np.mean(of['symbol_error']):.3f}",
+    "skips": lambda of: f"{sum(of['skips'])}",
+    "repeats": lambda of: f"{sum(of['repeats'])}",
+    "skips by attention": lambda of: f"{sum(of['attention_skips'])}",
+    "repeats by attention": lambda of: f"{sum(of['attention_repeats'])}",
+    "symbols": lambda of: f"{sum(of['symbols'])}",
+    "alignment error, frames": lambda of: f"{np.mean(of['alignment_error_frames']):.2f}",
+    "written ÷ true length": lambda of: f"{np.mean(of['length_ratio']):.2f}",
+}
+
+
 def table(results: list[dict]) -> str:
-    lines = [
-        "| variant | seeds | length | symbol error | skips | repeats | skips, repeats by attention | alignment error, frames | length |",
-        "| --- | --- | --- | --- | --- | --- | --- | --- | --- |",
-    ]
+    """Markdown: a row for each variant and length, counts summed and rates averaged over seeds."""
+    head = ["variant", "seeds", "length", *COLUMNS]
+    rows = [head, ["---"] * len(head)]
     for name in dict.fromkeys(r["variant"] for r in results):
         runs = [r for r in results if r["variant"] == name]
         for factor in ("1x", "2x", "4x"):
             of = {key: [r[factor][key] for r in runs] for key in runs[0][factor]}
-            lines.append(
-                f"| {name} | {len(runs)} | {factor} | {np.mean(of['symbol_error']):.3f} | {sum(of['skips'])} | {sum(of['repeats'])} "
-                f"| {sum(of['attention_skips'])}, {sum(of['attention_repeats'])} of {sum(of['symbols'])} "
-                f"| {np.mean(of['alignment_error_frames']):.2f} | {np.mean(of['length_ratio']):.2f} |"
-            )
-    return "\n".join(lines)
+            rows.append([name, str(len(runs)), factor, *(cell(of) for cell in COLUMNS.values())])
+    return "\n".join("| " + " | ".join(row) + " |" for row in rows)
 
 
 def main() -> None:
