@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -185,13 +185,14 @@ class SpeechModel(nn.Module):
         *,
         frames: Tensor | None = None,
         mpr: float | Tensor | None = None,
-        margin: float = 0.0,
+        margin: float = -0.5,
     ) -> Synthesis:
         """Speak. The length comes from `frames` (B,), or `mpr` frames per phoneme, or the length model.
 
-        Parallel decoding keeps it exactly. Causal clocks take it as their pace and stop by themselves, `margin`
-        tokens past the end token (None of both: the corpus's pace). The other autoregressive models cannot stop, so
-        for them it is the cap.
+        Parallel decoding keeps it exactly. Causal clocks take it as their pace (None of both: the corpus's pace) and
+        stop by themselves, `margin` decoder steps past the end token; the last step is trained to read it exactly, so
+        half a step before it is where stopping early and late are equally likely. The other autoregressive models
+        cannot stop, so for them it is the cap.
         """
         memory = self.encode(tokens, lengths)
         if frames is None and mpr is not None:
@@ -223,7 +224,10 @@ class SpeechModel(nn.Module):
     def speak_step_by_step(self, memory: Memory, cap: Tensor | None, pace: Tensor | None, margin: float) -> Synthesis:
         """Free running: every step hears only what the model itself has said."""
         batch, group = len(memory.lengths), self.config.mels * self.config.frames_per_step
-        options = {"pace": pace, "margin": margin} if self.needs_pace else {}
+        options: dict[str, Any] = {}
+        if self.needs_pace:
+            step_pace = self.clock_layers[-1].pace if pace is None else pace
+            options = {"pace": pace, "margin": margin / step_pace}  # in tokens
         states = [
             LayerState(layer.cross_attention.start(memory.encoded, memory.padding, **options))  # type: ignore[union-attr, operator]
             for layer in self.decoder
