@@ -41,8 +41,8 @@ def make_inputs(kind: str, shape: tuple[int, ...], seed: int = 0) -> tuple[Tenso
     """Query, key, value (heads split from a projection) and logit_scale.
 
     random: independent features; trained: both sides carry the same slowly changing signals, so the clocks run close
-    to each other; flat: constant features, all channels tick alike; steps: each clock stands still but for one jump,
-    so that half of all pairs meet; wide: random features and a scale so small that every key matters to every query.
+    to each other; flat: constant features, all channels tick alike; steps: each clock
+    makes one far jump; wide: random features and a scale so small that every key matters to every query.
     """
     batch, heads, targets, sources, width = shape
     g = torch.Generator().manual_seed(seed)
@@ -73,10 +73,13 @@ def operation(name: str, inputs: tuple[Tensor, Tensor, Tensor, float]) -> Callab
     return lambda: clock_attention(query, key, value, impl=name, return_weights=False, logit_scale=scale)[0]
 
 
+clock = time.perf_counter  # --busy replaces it
+
+
 def seconds(run: Callable[[], object]) -> float:
-    started = time.perf_counter()
+    started = clock()
     run()
-    return time.perf_counter() - started
+    return clock() - started
 
 
 def fits(name: str, shape: tuple[int, ...], backward: bool) -> bool:
@@ -159,6 +162,7 @@ def machine() -> dict[str, object]:
     return {
         "processor": model,
         "threads": torch.get_num_threads(),
+        "timer": clock.__name__,
         "load_before": os.getloadavg()[0],
         "torch": torch.__version__,
         "python": platform.python_version(),
@@ -211,6 +215,7 @@ def main() -> None:
     parser.add_argument("--repetitions", type=int, default=9)
     parser.add_argument("--budget", type=float, default=60.0, help="seconds for all repetitions of one measurement")
     parser.add_argument("--no-memory", action="store_true")
+    parser.add_argument("--busy", action="store_true", help="one thread and its processor time: others use the machine")
     parser.add_argument("--out", type=Path, default=Path("out/attention.json"))
     parser.add_argument("--figure", type=Path, help="where to draw cost against length")
     parser.add_argument("--peak", nargs=3, metavar=("IMPL", "SHAPE", "DIRECTION"), help=argparse.SUPPRESS)
@@ -219,6 +224,10 @@ def main() -> None:
     if arguments.peak:
         print_peak(*arguments.peak)
         return
+    if arguments.busy:
+        global clock
+        clock = time.process_time
+        torch.set_num_threads(1)
     results = []
     for text in arguments.only:
         shape = tuple(map(int, text.split("x")))

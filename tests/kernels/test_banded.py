@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clock_attention import clock_attention
-from clock_attention.kernels import banded, threads
+from clock_attention.kernels import band_tasks, banded, threads
 from clock_attention.kernels.clock_loops import GIVEN
 
 from .attention_cases import features, gradients, padding, shapes
@@ -298,6 +298,17 @@ def test_compile_time_is_logged_once(caplog, monkeypatch):
         clock_attention(*inputs, return_weights=False, **BANDED)
         clock_attention(*inputs, return_weights=False, **BANDED)
     assert len([record for record in caplog.records if "ready after" in record.message]) == 1
+
+
+def test_without_a_folder_for_the_cache_it_compiles_all_the_same(caplog, monkeypatch):
+    def cfunc(signature, cache=False, **options):
+        if cache:
+            raise RuntimeError("cannot cache function: no locator available")
+        return lambda function: "compiled"
+
+    monkeypatch.setattr(band_tasks.numba, "cfunc", cfunc)
+    assert band_tasks.compile_entry(False, False) == "compiled"
+    assert "NUMBA_CACHE_DIR" in caplog.text
 
 
 def test_another_process_reads_the_cache():

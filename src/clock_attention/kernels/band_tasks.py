@@ -12,6 +12,7 @@ which are then added in order: the result does not depend on which thread did wh
 from __future__ import annotations
 
 import hashlib
+import logging
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +44,8 @@ from clock_attention.kernels.lanes import (
     take_ticket,
 )
 from clock_attention.kernels.meeting_loops import backward_rows, forward_rows
+
+logger = logging.getLogger("clock_attention")
 
 CLOCKS, ROWS, CLOCKS_BACK = 1, 2, 4  # phases of a task
 
@@ -444,6 +447,9 @@ def compile_entry(backward: bool, double: bool) -> Any:
         digest  # noqa: B018
         run_backward(table, like)
 
-    signature = types.void(types.CPointer(types.int64))
-    compiler = numba.cfunc(signature, cache=True, error_model="numpy")
-    return compiler(backward_entry if backward else forward_entry)
+    signature, function = types.void(types.CPointer(types.int64)), backward_entry if backward else forward_entry
+    try:
+        return numba.cfunc(signature, cache=True, error_model="numpy")(function)
+    except RuntimeError as error:  # no folder to keep it in
+        logger.warning("the banded kernel will be compiled anew in every process: %s; set NUMBA_CACHE_DIR", error)
+        return numba.cfunc(signature, error_model="numpy")(function)
