@@ -148,6 +148,24 @@ def test_causal_clocks_are_bitwise_blind_to_later_queries_and_to_neighbours(impl
     assert torch.equal(clock_attention(neighbour, key, value, **options)[0][0], before[0])
 
 
+def test_local_variance_is_as_sharp_for_long_sequences_as_for_short_ones():
+    """Even clocks: the diffusive variance blurs with length, the local one does not."""
+
+    def width(tokens, variance):
+        query, key = torch.ones(1, 1, 4 * tokens, 8), torch.ones(1, 1, tokens, 8)
+        query, key = query.double(), key.double()
+        _, weights = clock_attention(
+            query * 0, key * 0, key, clocks="causal", causal_norm="none", pace=4.0 * 0.5 / C.mean_rate("rational"),
+            variance=variance,
+        )  # fmt: skip
+        middle = weights[0, 0, 2 * tokens]
+        place = torch.arange(tokens, dtype=torch.float64)
+        return float((middle * (place - (middle * place).sum()).square()).sum())
+
+    assert width(160, "surrogate") > 5 * width(20, "surrogate")
+    assert width(160, "local") == pytest.approx(width(20, "local"), rel=0.2)
+
+
 def test_pace_per_item_moves_only_that_item():
     query, key, value = features((2, 1, 60, 10, 8, 8), 7)
     position = torch.arange(10, dtype=torch.float64)
@@ -178,6 +196,7 @@ Q, K, V = (torch.zeros(2, 3, n, 4) for n in (5, 6, 6))
         ((Q, K, V), {"attn_mask": torch.zeros(5, 6, dtype=torch.long)}, r"attn_mask: got dtype torch.int64"),
         ((Q, K, V), {"clocks": "standard"}, r"clocks: got 'standard'.*'normalized'"),
         ((Q, K, V), {"variance": "none"}, r"variance: got 'none'.*'surrogate'"),
+        ((Q, K, V), {"variance": "local"}, r"variance: got 'local' with clocks='normalized'"),
         ((Q, K, V), {"impl": "flash"}, r"impl: got 'flash'.*'portable'"),
         ((Q, K, V), {"phi": "relu"}, r"phi: got 'relu'"),
         ((Q, K, V), {"logit_scale": torch.ones(2)}, r"logit_scale: got 2 values.*3 heads"),

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clock_attention import ClockAttention, ClockState, decoding_over
-from clock_attention.clocks import CAUSAL_NORMS
+from clock_attention.clocks import CAUSAL_NORMS, VARIANCES
 
 from .kernels.attention_cases import padding
 
@@ -27,7 +27,7 @@ def stepwise(attention, query, memory, key_padding_mask=None, **options):
     st.integers(1, 12),
     st.sampled_from([(4, 1), (12, 3), (10, 2)]),  # two channels would make the channel norm a sign, not a number
     st.sampled_from(CAUSAL_NORMS),
-    st.sampled_from(["surrogate", "empirical", "exact"]),
+    st.sampled_from(VARIANCES),
     st.booleans(),
     st.integers(0, 999),
     st.sampled_from([(torch.float32, 1e-5), (torch.float64, 1e-10)]),

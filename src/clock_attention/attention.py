@@ -44,7 +44,8 @@ def clock_attention(
             "causal" (source normalized, target diffusive in units of `pace`: no step sees a later one).
         phi: rate function, "rational" (the paper's), "softplus", "exp" or a callable ≥ 0.
         variance: "surrogate" (Eq. 4/5), "empirical" (K/μ² estimated from the rates) or "exact" (∫∫ J C J for white
-            noise). With causal clocks it applies to the source; the target keeps the surrogate.
+            noise); with causal clocks the last two apply to the source and the target keeps the surrogate. "local"
+            is for causal clocks only: one token, however long the sequence.
         log_variance_term: keep the −½ log Σ² that the paper drops.
         logit_scale: number, or tensor of one element per head.
         pace: target steps per source token, number or (B,) tensor; required by, and only for, causal clocks.
@@ -187,6 +188,8 @@ def validate(
     ):
         if got not in choices:
             raise ValueError(f"{name}: got {got!r}, expected one of {', '.join(map(repr, choices))}")
+    if variance == "local" and clocks != "causal":
+        raise ValueError(f"variance: got 'local' with clocks={clocks!r}; it is a variance of causal clocks")
     if (pace is None) == (clocks == "causal"):
         raise ValueError(
             f"pace: got {pace!r} with clocks={clocks!r}; causal clocks need the number of target steps per source "

@@ -19,7 +19,7 @@ from torch import Tensor
 Phi = Callable[[Tensor], Tensor]
 
 CLOCKS = ("normalized", "unnormalized", "causal")
-VARIANCES = ("surrogate", "empirical", "exact")
+VARIANCES = ("surrogate", "empirical", "exact", "local")
 CAUSAL_NORMS = ("channel", "rms", "cumulative", "none")
 
 
@@ -150,6 +150,25 @@ def normalized_clock(x: Tensor, valid: Tensor, phi: Phi, variance: str, eps: flo
     return clock, pos * (1 - pos) / count * noise_scale(rates, valid, variance)
 
 
+def source_clock(x: Tensor, valid: Tensor, phi: Phi, variance: str, eps: float) -> tuple[Tensor, Tensor]:
+    """The normalized clock of a source that a causal target will meet; "local" replaces its bridge variance."""
+    if variance != "local":
+        return normalized_clock(x, valid, phi, variance, eps)
+    clock, bridge = normalized_clock(x, valid, phi, "surrogate", eps)
+    return clock, local_variance(valid, x.dtype).expand_as(bridge)
+
+
+def local_variance(key_valid: Tensor, dtype: torch.dtype) -> Tensor:
+    """½/T² from either side: an error of one token, however long the sequence.  (B, 1, 1)
+
+    The bridge and the diffusive variance hold for clocks that are left alone. An autoregressive target hears what it
+    has just produced and finds its place again at every token, so its error does not grow with length; a variance
+    that does would blur long sequences more than any seen in training.
+    """
+    tokens = key_valid.sum(-1).clamp(min=1).to(dtype)
+    return (0.5 / tokens.square())[:, None, None]
+
+
 def unnormalized_clock(x: Tensor, valid: Tensor, phi: Phi, variance: str, eps: float) -> tuple[Tensor, Tensor]:
     """λ̃ and its diffusive variance as Algorithm 1 prints them: var = pos, contributed as var/len (Eq. 5).
 
@@ -251,7 +270,7 @@ def clock_pair(
         query_clock, query_variance = unnormalized_clock(query, query_valid, rate, variance, eps)
         key_clock, key_variance = unnormalized_clock(key, key_valid, rate, variance, eps)
         return ClockPair(query_clock, key_clock, query_variance, key_variance)
-    key_clock, key_variance = normalized_clock(key, key_valid, rate, variance, eps)
+    key_clock, key_variance = source_clock(key, key_valid, rate, variance, eps)
     if clocks == "normalized":
         query_clock, query_variance = normalized_clock(query, query_valid, rate, variance, eps)
     else:
@@ -259,4 +278,6 @@ def clock_pair(
         query_clock, query_variance = causal_target_clock(
             query, query_valid, rate, causal_norm, unit, mean_rate(phi), eps
         )
+        if variance == "local":
+            query_variance = local_variance(key_valid, query.dtype).expand_as(query_variance)
     return ClockPair(query_clock, key_clock, query_variance, key_variance)

@@ -189,24 +189,25 @@ class ClockAttention(nn.Module):
         memory: Tensor,
         key_padding_mask: Tensor | None = None,
         *,
+        value: Tensor | None = None,
         pace: float | Tensor | None = None,
         margin: float | Tensor = 0.5,
     ) -> ClockState:
         """Compute the source clock once; then call `step` for every target step (causal clocks, batch first).
 
         Args:
-            memory: encoder output (B, T, E), keys and values.
+            memory: encoder output (B, T, E), keys and, unless they are given, values.
             key_padding_mask: bool (B, T), True = padding.
+            value: values (B, T, E) where they are not the keys.
             pace: target steps per source token for this decoding, number or (B,); None takes the stored one.
             margin: how many tokens past the last one the clock must read before `state.finished`.
         """
         self.require_causal("start")
-        key, value = self.heads(self.k_proj(memory)), self.heads(self.v_proj(memory))
         chosen = self.pace_for(pace)
         assert chosen is not None
         return start_clocks(
-            key,
-            value,
+            self.heads(self.k_proj(memory)),
+            self.heads(self.v_proj(memory if value is None else value)),
             valid_steps("key_padding_mask", padding_as_bool(key_padding_mask), memory.shape[:2], memory.device),
             pace=chosen,
             phi=self.phi,
@@ -228,7 +229,11 @@ class ClockAttention(nn.Module):
             state = advance_clocks(state, projected, norm=self.causal_norm, phi=self.phi, eps=self.eps)
             scale = head_scale(self.logit_scale, self.num_heads, state.last)
             output, weights = attend_step(
-                state, log_variance_term=self.log_variance_term, logit_scale=scale, eps=self.eps
+                state,
+                variance=self.variance,
+                log_variance_term=self.log_variance_term,
+                logit_scale=scale,
+                eps=self.eps,
             )
         return self.out_proj(output.flatten(1)), weights, state
 

@@ -15,10 +15,11 @@ from torch import Tensor
 
 from clock_attention.clocks import (
     Phi,
+    local_variance,
     mean_rate,
-    normalized_clock,
     pace_unit,
     resolve_phi,
+    source_clock,
     standardise_running,
     step_norm,
 )
@@ -82,7 +83,7 @@ def start_clocks(
     """The state before the first target step, from projected source features (B, H, T, D) and values (B, H, T, Dv)."""
     wide = torch.promote_types(key.dtype, torch.float32)
     batch, heads, _, channels = key.shape
-    key_clock, key_variance = normalized_clock(key.to(wide), key_valid, resolve_phi(phi), variance, eps)
+    key_clock, key_variance = source_clock(key.to(wide), key_valid, resolve_phi(phi), variance, eps)
     still = torch.zeros(batch, heads, channels, dtype=wide, device=key.device)
     return ClockState(
         key_clock=key_clock,
@@ -120,10 +121,13 @@ def advance_clocks(state: ClockState, x: Tensor, *, norm: str, phi: str | Phi, e
 
 
 def attend_step(
-    state: ClockState, *, log_variance_term: bool, logit_scale: Tensor, eps: float
+    state: ClockState, *, variance: str, log_variance_term: bool, logit_scale: Tensor, eps: float
 ) -> tuple[Tensor, Tensor]:
     """Where the source clock meets the target clock now: output (B, H, Dv) and weights (B, H, T)."""
-    query_variance = (state.steps[:, None, None] - 0.5) / state.unit.square()  # Ã(s) = (s + ½)/(rT)²
+    if variance == "local":
+        query_variance = local_variance(state.key_valid, state.unit.dtype)
+    else:
+        query_variance = (state.steps[:, None, None] - 0.5) / state.unit.square()  # Ã(s) = (s + ½)/(rT)²
     output, weights = attend(
         state.reading[:, :, None, :],
         state.key_clock,

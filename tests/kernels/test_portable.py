@@ -15,6 +15,7 @@ OPTIONS = [
     {"clocks": "unnormalized"},
     {"clocks": "causal", "pace": 1.5},
     {"clocks": "causal", "pace": 0.7, "causal_norm": "cumulative"},
+    {"clocks": "causal", "pace": 2.5, "causal_norm": "rms", "variance": "local"},
     {"clocks": "causal", "pace": 3.0, "causal_norm": "none", "log_variance_term": True},
     {"clocks": "normalized", "variance": "empirical", "phi": "softplus"},
     {"clocks": "normalized", "variance": "exact", "phi": "exp"},
