@@ -126,3 +126,12 @@ def test_stretching_keeps_values_within_the_original_s_range(frames, wanted):
     assert longer.shape == (wanted, 3)
     assert (longer.amax(0) <= mel.amax(0) + 1e-5).all()
     assert (longer.amin(0) >= mel.amin(0) - 1e-5).all()
+
+
+def test_the_first_epochs_can_go_from_short_to_long():
+    store = lengths_only([37 * n % 401 + 5 for n in range(400)])
+    batches = Batches(store, range(400), TrainingConfig(batch_size=4, short_first=1))
+    first, second = ([max(plan.frames) for plan in epoch(batches, number)] for number in (0, 1))
+    assert first == sorted(first)
+    assert second != sorted(second)
+    assert Counter(item for plan in epoch(batches, 0) for item in plan.items) == Counter(range(400))

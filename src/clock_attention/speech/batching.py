@@ -117,10 +117,10 @@ class Batches:
                 f"{self.world} processes cannot share a batch of {smallest} utterances: every one needs at least one; "
                 "use fewer processes or raise batch_size or batch_frames"
             )
-        return [
-            Plan(tuple(self.items[batches[b]].tolist()), tuple(frames[batches[b]].tolist()))
-            for b in draw.permutation(len(batches))
-        ]
+        order = draw.permutation(len(batches))
+        if epoch < self.config.short_first:
+            order = np.argsort([frames[batch[0]] for batch in batches], kind="stable")
+        return [Plan(tuple(self.items[batches[b]].tolist()), tuple(frames[batches[b]].tolist())) for b in order]
 
     def _cut(self, members: list[int], frames: np.ndarray) -> list[list[int]]:
         """Batches of a pool, longest first. They do not depend on the number of processes."""

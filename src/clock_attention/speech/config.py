@@ -86,9 +86,8 @@ class TrainingConfig(Section):
     seed: int = 0
     steps: PositiveInt = 100_000
     batch_size: PositiveInt = 48  # utterances over all processes
-    batch_frames: Annotated[int, Field(ge=0)] = (
-        0  # at most so many frames, with padding, over all processes; 0: no limit
-    )
+    batch_frames: Annotated[int, Field(ge=0)] = 0  # at most so many frames with padding, likewise; 0: no limit
+    short_first: Annotated[int, Field(ge=0)] = 0  # epochs that go from short to long, which are easier to align
     learning_rate: PositiveFloat = 1e-4
     schedule: Literal["constant", "cosine"] = "constant"
     warmup_steps: Annotated[int, Field(ge=0)] = 0
