@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from clock_attention.clocks import CAUSAL_NORMS, CLOCKS, VARIANCES, Phi, clock_pair, resolve_phi
+from clock_attention.clocks import CAUSAL_NORMS, CLOCKS, Phi, clock_pair, resolve_phi, resolve_variance
 from clock_attention.kernels import banded, cuda, portable, reference
 
 IMPLEMENTATIONS = ("auto", "reference", "portable", "banded", "cuda")
@@ -21,11 +21,11 @@ def clock_attention(
     *,
     clocks: str = "normalized",
     phi: str | Phi = "rational",
-    variance: str = "surrogate",
+    variance: str | None = None,
     log_variance_term: bool = False,
     logit_scale: float | Tensor = 1.0,
     pace: float | Tensor | None = None,
-    causal_norm: str = "channel",
+    causal_norm: str = "none",
     eps: float = 1e-6,
     impl: str = "auto",
     return_weights: bool = True,
@@ -45,11 +45,12 @@ def clock_attention(
         phi: rate function, "rational" (the paper's), "softplus", "exp" or a callable ≥ 0.
         variance: "surrogate" (Eq. 4/5), "empirical" (K/μ² estimated from the rates) or "exact" (∫∫ J C J for white
             noise); with causal clocks the last two apply to the source and the target keeps the surrogate. "local"
-            is for causal clocks only: one token, however long the sequence.
+            is for causal clocks only: one token, however long the sequence. None: "local" for causal clocks,
+            "surrogate" for the others.
         log_variance_term: keep the −½ log Σ² that the paper drops.
         logit_scale: number, or tensor of one element per head.
         pace: target steps per source token, number or (B,) tensor; required by, and only for, causal clocks.
-        causal_norm: how causal clocks normalise the target: "channel", "cumulative" or "none".
+        causal_norm: how causal clocks normalise the target: "none", "rms", "channel" or "cumulative".
         eps: the ε of Algorithm 1.
         impl: "auto", or one of "reference", "portable", "banded", "cuda".
         return_weights: False returns None for the weights, which are then never built where S × T can be avoided.
@@ -57,7 +58,8 @@ def clock_attention(
     Returns:
         output (B, H, S, Dv) and weights (B, H, S, T) or None. Rows with no allowed key are zero in both.
     """
-    validate(query, key, value, clocks=clocks, variance=variance, pace=pace, causal_norm=causal_norm, impl=impl)
+    validate(query, key, value, clocks=clocks, pace=pace, causal_norm=causal_norm, impl=impl)
+    variance = resolve_variance(variance, clocks)
     phi_function = resolve_phi(phi)
     batch, heads, targets, _ = query.shape
     sources = key.shape[2]
@@ -154,7 +156,6 @@ def validate(
     value: Tensor,
     *,
     clocks: str,
-    variance: str,
     pace: float | Tensor | None,
     causal_norm: str,
     impl: str,
@@ -182,14 +183,11 @@ def validate(
         )
     for name, got, choices in (
         ("clocks", clocks, CLOCKS),
-        ("variance", variance, VARIANCES),
         ("causal_norm", causal_norm, CAUSAL_NORMS),
         ("impl", impl, IMPLEMENTATIONS),
     ):
         if got not in choices:
             raise ValueError(f"{name}: got {got!r}, expected one of {', '.join(map(repr, choices))}")
-    if variance == "local" and clocks != "causal":
-        raise ValueError(f"variance: got 'local' with clocks={clocks!r}; it is a variance of causal clocks")
     if (pace is None) == (clocks == "causal"):
         raise ValueError(
             f"pace: got {pace!r} with clocks={clocks!r}; causal clocks need the number of target steps per source "

@@ -20,7 +20,18 @@ Phi = Callable[[Tensor], Tensor]
 
 CLOCKS = ("normalized", "unnormalized", "causal")
 VARIANCES = ("surrogate", "empirical", "exact", "local")
-CAUSAL_NORMS = ("channel", "rms", "cumulative", "none")
+CAUSAL_NORMS = ("none", "rms", "channel", "cumulative")
+
+
+def resolve_variance(variance: str | None, clocks: str) -> str:
+    """None means the one that serves these clocks best; docs/causal.md shows why causal ones take "local"."""
+    if variance is None:
+        return "local" if clocks == "causal" else "surrogate"
+    if variance not in VARIANCES:
+        raise ValueError(f"variance: got {variance!r}, expected one of {', '.join(map(repr, VARIANCES))} or None")
+    if variance == "local" and clocks != "causal":
+        raise ValueError(f"variance: got 'local' with clocks={clocks!r}; it is a variance of causal clocks")
+    return variance
 
 
 def rational(x: Tensor) -> Tensor:
@@ -262,7 +273,7 @@ def clock_pair(
     variance: str,
     eps: float,
     pace: float | Tensor | None = None,
-    causal_norm: str = "channel",
+    causal_norm: str = "none",
 ) -> ClockPair:
     """Both clocks and their variances from projected features, whatever the kind of clock."""
     rate = resolve_phi(phi)

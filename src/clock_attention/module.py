@@ -10,12 +10,12 @@ from clock_attention.attention import clock_attention, head_scale, valid_steps
 from clock_attention.clocks import (
     CAUSAL_NORMS,
     CLOCKS,
-    VARIANCES,
     Phi,
     causal_target_clock,
     mean_rate,
     pace_unit,
     resolve_phi,
+    resolve_variance,
 )
 from clock_attention.streaming import ClockState, advance_clocks, attend_step, start_clocks
 
@@ -31,9 +31,11 @@ class ClockAttention(nn.Module):
         out_proj: False is the paper's preset (no extra parameters); True matches `nn.MultiheadAttention`.
         phi, variance, log_variance_term, eps, impl: see `clock_attention.clock_attention`.
         logit_scale: "learned" (one scalar per head, starting at 1) or a constant.
+        clock_width: channels of each head's clock. None takes the head's width, as the paper does; 1 gives each head
+            one scalar clock, as in the theory, which cannot pass a token over while it moves less than a token a step.
         pace: causal clocks only: target steps per source token. A buffer saved with the weights; set it from the
             training data with `set_pace`.
-        causal_norm: causal clocks only: "channel", "cumulative" or "none".
+        causal_norm: causal clocks only: "none", "rms", "channel" or "cumulative".
 
     Unlike self-attention, clocks integrate over their whole sequence, so padding of the *queries* must be known too:
     pass `query_padding_mask`, or use `ClockDecoderLayer`, which does.
@@ -54,11 +56,12 @@ class ClockAttention(nn.Module):
         dropout: float = 0.0,
         batch_first: bool = True,
         phi: str | Phi = "rational",
-        variance: str = "surrogate",
+        variance: str | None = None,
         log_variance_term: bool = False,
         logit_scale: str | float = "learned",
+        clock_width: int | None = None,
         pace: float = 1.0,
-        causal_norm: str = "channel",
+        causal_norm: str = "none",
         eps: float = 1e-6,
         impl: str = "auto",
         device: torch.device | str | None = None,
@@ -72,11 +75,12 @@ class ClockAttention(nn.Module):
             )
         for name, got, choices in (
             ("clocks", clocks, CLOCKS),
-            ("variance", variance, VARIANCES),
             ("causal_norm", causal_norm, CAUSAL_NORMS),
         ):
             if got not in choices:
                 raise ValueError(f"{name}: got {got!r}, expected one of {', '.join(map(repr, choices))}")
+        if clock_width is not None and clock_width < 1:
+            raise ValueError(f"clock_width: got {clock_width}, expected at least one channel, or None")
         resolve_phi(phi)
         self.embed_dim = embed_dim
         self.num_heads = num_heads
@@ -84,13 +88,14 @@ class ClockAttention(nn.Module):
         self.dropout = dropout
         self.batch_first = batch_first
         self.phi = phi
-        self.variance = variance
+        self.variance = resolve_variance(variance, clocks)
         self.log_variance_term = log_variance_term
         self.causal_norm = causal_norm
         self.eps = eps
         self.impl = impl
-        self.q_proj = nn.Linear(embed_dim, embed_dim, bias, device=device, dtype=dtype)
-        self.k_proj = nn.Linear(kdim or embed_dim, embed_dim, bias, device=device, dtype=dtype)
+        clock_dim = embed_dim if clock_width is None else num_heads * clock_width
+        self.q_proj = nn.Linear(embed_dim, clock_dim, bias, device=device, dtype=dtype)
+        self.k_proj = nn.Linear(kdim or embed_dim, clock_dim, bias, device=device, dtype=dtype)
         self.v_proj = nn.Linear(vdim or embed_dim, embed_dim, bias, device=device, dtype=dtype)
         self.out_proj: nn.Module = (
             nn.Linear(embed_dim, embed_dim, bias, device=device, dtype=dtype) if out_proj else nn.Identity()
