@@ -5,6 +5,7 @@ import torch
 from torch import nn
 
 from clock_attention import ClockAttention, clock_attention
+from clock_attention.alignment import measure_quality
 
 OLD = {"embed_dim": 12, "num_heads": 3}
 
@@ -139,11 +140,25 @@ def test_pace_is_saved_with_the_weights_and_overridden_per_call():
         ({"logit_scale": "big"}, r"logit_scale: got 'big'"),
         ({"phi": "relu"}, r"phi: got 'relu'"),
         ({"clocks": "causal", "pace": 0.0}, r"pace: got 0.0"),
+        ({"variance": "local"}, r"variance: got 'local' with clocks='normalized'"),
+        ({"clock_width": 0}, r"clock_width: got 0"),
     ],
 )
 def test_wrong_options_are_refused_when_the_module_is_built(options, message):
     with pytest.raises(ValueError, match=message):
         ClockAttention(**{**OLD, **options})
+
+
+def test_scalar_clocks_pass_no_token_over_and_never_come_back():
+    """One channel per head: the nearest token is a step function of the reading, whatever the features."""
+    attention = ClockAttention(16, 2, clocks="causal", clock_width=1, pace=40.0, out_proj=True)
+    assert attention.q_proj.weight.shape == (2, 16)
+    query, memory = 3 * torch.randn(1, 1500, 16), 3 * torch.randn(1, 12, 16)
+    output, weights = attention(query, memory, memory, average_attn_weights=False)
+    assert output.shape == (1, 1500, 16)
+    for head in weights[0]:
+        quality = measure_quality(head)
+        assert (quality.skipped, quality.repeated) == (0, 0)
 
 
 def test_only_causal_clocks_can_be_stepped():
