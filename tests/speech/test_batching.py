@@ -128,10 +128,13 @@ def test_stretching_keeps_values_within_the_original_s_range(frames, wanted):
     assert (longer.amin(0) >= mel.amin(0) - 1e-5).all()
 
 
-def test_the_first_epochs_can_go_from_short_to_long():
-    store = lengths_only([37 * n % 401 + 5 for n in range(400)])
-    batches = Batches(store, range(400), TrainingConfig(batch_size=4, short_first=1))
-    first, second = ([max(plan.frames) for plan in epoch(batches, number)] for number in (0, 1))
-    assert first == sorted(first)
-    assert second != sorted(second)
-    assert Counter(item for plan in epoch(batches, 0) for item in plan.items) == Counter(range(400))
+def test_training_can_begin_with_the_short_utterances_and_grow_to_all():
+    lengths = [37 * n % 401 + 5 for n in range(400)]
+    config = TrainingConfig(batch_size=4, short_share=0.1, short_steps=120)
+    batches = Batches(lengths_only(lengths), range(400), config)
+    longest = [max(plan.frames) for plan in map(batches.plan, range(300))]
+    assert max(longest[:10]) == sorted(lengths)[39]
+    assert max(longest[10:30]) < max(longest[30:120])
+    last = epoch(batches, int(batches.epoch_of(250)))
+    assert Counter(item for plan in last for item in plan.items) == Counter(range(400))
+    assert Batches(lengths_only(lengths), range(400), config).plan(200) == batches.plan(200)

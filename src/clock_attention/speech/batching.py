@@ -81,6 +81,7 @@ class Batches:
         self.config = config
         self.world = world
         self.lengths = np.asarray([store.utterances[item].frames for item in items])
+        self.by_length = np.argsort(self.lengths, kind="stable")
         self._first_steps = [0]  # of each epoch known so far
         self._epoch = lru_cache(maxsize=2)(self._plan_epoch)
 
@@ -105,7 +106,10 @@ class Batches:
 
     def _plan_epoch(self, epoch: int) -> list[Plan]:
         draw = np.random.default_rng((self.config.seed, epoch))
-        order = draw.permutation(len(self.items))
+        chosen = self.by_length[
+            : max(self.config.batch_size, round(len(self.items) * self._share(self._first_steps[epoch])))
+        ]
+        order = draw.permutation(chosen)
         frames = self._stretched(draw)
         pools = max(1, round(len(order) / (POOL_BATCHES * self.config.batch_size)))
         batches: list[list[int]] = []
@@ -117,10 +121,15 @@ class Batches:
                 f"{self.world} processes cannot share a batch of {smallest} utterances: every one needs at least one; "
                 "use fewer processes or raise batch_size or batch_frames"
             )
-        order = draw.permutation(len(batches))
-        if epoch < self.config.short_first:
-            order = np.argsort([frames[batch[0]] for batch in batches], kind="stable")
-        return [Plan(tuple(self.items[batches[b]].tolist()), tuple(frames[batches[b]].tolist())) for b in order]
+        return [
+            Plan(tuple(self.items[batches[b]].tolist()), tuple(frames[batches[b]].tolist()))
+            for b in draw.permutation(len(batches))
+        ]
+
+    def _share(self, step: int) -> float:
+        """How much of the corpus, shortest first, an epoch that begins at this step goes through."""
+        config = self.config
+        return min(1.0, config.short_share + (1 - config.short_share) * step / max(1, config.short_steps))
 
     def _cut(self, members: list[int], frames: np.ndarray) -> list[list[int]]:
         """Batches of a pool, longest first. They do not depend on the number of processes."""

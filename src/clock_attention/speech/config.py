@@ -87,7 +87,10 @@ class TrainingConfig(Section):
     steps: PositiveInt = 100_000
     batch_size: PositiveInt = 48  # utterances over all processes
     batch_frames: Annotated[int, Field(ge=0)] = 0  # at most so many frames with padding, likewise; 0: no limit
-    short_first: Annotated[int, Field(ge=0)] = 0  # epochs that go from short to long, which are easier to align
+    # Short utterances are easier to align: training starts with this share, the shortest, and has grown to all of them
+    # after so many steps.
+    short_share: Annotated[float, Field(gt=0, le=1)] = 1.0
+    short_steps: Annotated[int, Field(ge=0)] = 0
     learning_rate: PositiveFloat = 1e-4
     schedule: Literal["constant", "cosine"] = "constant"
     warmup_steps: Annotated[int, Field(ge=0)] = 0
