@@ -394,7 +394,11 @@ def main() -> None:
     parser.add_argument("--test-size", type=int, default=32)
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     parser.add_argument("--out", type=Path, default=Path("out/causal_copy.json"))
+    parser.add_argument("--read", type=Path, nargs="+", help="print the table of results written before, and stop")
     arguments = parser.parse_args()
+    if arguments.read:
+        print(table([result for path in arguments.read for result in json.loads(path.read_text())]))
+        return
     torch.set_num_threads(arguments.threads)
     results: list[dict] = []
     for seed in range(arguments.seeds):
