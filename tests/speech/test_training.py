@@ -23,7 +23,7 @@ from .corpora import tiny_store
 TINY = [
     *("width=16", "heads=2", "encoder_layers=1", "decoder_layers=2", "feed_forward=32", "prenet_width=8"),
     *("steps=24", "batch_size=8", "warmup_steps=4", "learning_rate=5e-3", "ema=0.9", "dropout=0.1"),
-    *("stretch_share=0.5", "logit_scale_rate=1.0"),
+    *("stretch_share=0.5", "logit_scale_rate=1.0", "short_share=1.0"),
     *("validate_every=8", "log_every=4", "pictures=0", "validation_utterances=4"),
 ]
 SYSTEMS = [
