@@ -15,7 +15,8 @@ from .attention_cases import features, padding, shapes
 OPTIONS = [
     {"clocks": "normalized"},
     {"clocks": "unnormalized"},
-    {"clocks": "causal", "pace": 1.5},
+    {"clocks": "causal", "pace": 1.5, "variance": "surrogate"},
+    {"clocks": "causal", "pace": 1.5, "variance": "local"},
     {"clocks": "normalized", "variance": "exact", "log_variance_term": True},
 ]
 
