@@ -44,6 +44,7 @@ class ModelConfig(Section):
     # Clock attention only; dot attention's projections can scale themselves. Learned or constant, from this value.
     logit_scale: Literal["learned", "constant"] = "constant"
     logit_scale_start: PositiveFloat = 1.0
+    clock_width: PositiveInt | None = None  # channels of each head's clock; None: the head's width, as in the paper
 
     # Encoder: sinusoids, or relative positions by rotation in self-attention, which no text is too long for.
     encoder_positions: Literal["absolute", "rotary"] = "absolute"
@@ -56,7 +57,7 @@ class ModelConfig(Section):
     postnet_layers: Annotated[int, Field(ge=0)] = 0
     # Autoregressive decoding only.
     clocks: Literal["causal", "unnormalized"] = "causal"  # unnormalized: as printed in the paper
-    causal_norm: Literal["channel", "cumulative", "none"] = "channel"
+    causal_norm: Literal["none", "rms", "channel", "cumulative"] = "none"
     prenet_width: Annotated[int, Field(ge=0)] = (
         0  # 0: one linear layer; else two ReLU layers of this width with dropout
     )

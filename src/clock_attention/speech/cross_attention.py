@@ -29,6 +29,7 @@ def cross_attention(config: ModelConfig) -> ClockAttention | DotAttention:
         clocks=config.target_clocks,
         out_proj=config.out_proj,
         logit_scale="learned" if learned else config.logit_scale_start,
+        clock_width=config.clock_width,
         causal_norm=config.causal_norm,
     )
     if isinstance(attention.logit_scale, Tensor):
