@@ -1,9 +1,10 @@
 """Clock attention in plain torch, for any device: accurate, differentiable, memory O(block · T).
 
-Distances are taken directly, never by the Gram form, whose cancellation is divided by a variance that falls to
-about ½/n² at both ends of a sequence. Each block of queries reads both clocks relative to its first row, taken in
-fp64 and then rounded, so that what is rounded is small where the clocks meet. While training, each block is
-recomputed in the backward pass instead of keeping its (block, T) tensors.
+Rounding in a squared distance is divided by a variance that falls to about ½/n² at both ends of a sequence. Each block
+of queries therefore reads both clocks relative to its first row, and the distances of lower precision inputs are taken
+in fp64, where even the cancellation of the Gram form, a matrix product, is harmless. Inputs that are fp64 themselves,
+and devices without fp64, get direct differences. While training, each block is recomputed in the backward pass instead
+of keeping its (block, T) tensors.
 """
 
 from __future__ import annotations
@@ -87,8 +88,7 @@ def attend(
     dtype = query_variance.dtype
     # The first row's reading, not the block's mean: a row must not depend on later ones, not even in its rounding.
     centre = query_clock[..., :1, :].detach().mean(-1, keepdim=True)
-    query_clock, key_clock = (query_clock - centre).to(dtype), (key_clock - centre).to(dtype)
-    distance = torch.cdist(query_clock, key_clock, compute_mode="donot_use_mm_for_euclid_dist").square()
+    distance = squared_distance(query_clock - centre, key_clock - centre, dtype)  # (B, H, s, T)
     sigma2 = query_variance[..., :, None] + key_variance[..., None, :]  # Σ² (B, H or 1, s, T)
     score = -distance / (2 * sqrt(query_clock.shape[-1]) * sigma2 + eps)
     if log_variance_term:
@@ -105,3 +105,12 @@ def attend(
     logits = logits.masked_fill(~allow, -torch.inf).masked_fill(~some, 0.0)
     weights = torch.softmax(logits, -1).masked_fill(~some, 0.0)
     return weights.to(value.dtype) @ value, weights
+
+
+def squared_distance(query_clock: Tensor, key_clock: Tensor, dtype: torch.dtype) -> Tensor:
+    """‖λ_s − λ_t‖² of clocks (B, H, s, D) and (B, H, T, D), in `dtype`."""
+    if query_clock.dtype == torch.float64 and dtype != torch.float64:
+        norms = query_clock.square().sum(-1)[..., None] + key_clock.square().sum(-1)[..., None, :]
+        return (norms - 2 * query_clock @ key_clock.mT).to(dtype)
+    query_clock, key_clock = query_clock.to(dtype), key_clock.to(dtype)
+    return torch.cdist(query_clock, key_clock, compute_mode="donot_use_mm_for_euclid_dist").square()
