@@ -115,7 +115,7 @@ def test_time_stretch_changes_a_share_of_the_lengths_and_the_mels_with_them(stor
     assert max(ratios) < 1.8
     batch = batches.load(plans[0])
     assert batch.frames.tolist() == list(plans[0].frames)
-    assert batch.natural_frames.tolist() == [store.utterances[item].frames for item in plans[0].items]
+    assert batch.natural_frames.tolist() == [store.utterances[item].natural_frames for item in plans[0].items]
     assert batch.mel.shape[1] == max(plans[0].frames)
 
 

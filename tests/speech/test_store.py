@@ -1,3 +1,4 @@
+import dataclasses
 import json
 import pickle
 from collections import Counter
@@ -88,3 +89,8 @@ def test_a_changed_inventory_is_noticed(store: FeatureStore) -> None:
     header["phonemizer"]["symbols"].append("x")
     with pytest.raises(ValueError, match="another inventory"):
         _ = FeatureStore(store.path, header).phonemizer
+
+
+def test_natural_frames_undo_the_speed_of_the_reading(store) -> None:
+    hasty = dataclasses.replace(store.utterances[0], frames=50, speed=1.6)
+    assert hasty.natural_frames == 80

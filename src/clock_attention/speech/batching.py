@@ -30,6 +30,8 @@ class Row(Protocol):
     @property
     def frames(self) -> int: ...
     @property
+    def natural_frames(self) -> int: ...
+    @property
     def tokens(self) -> Sequence[int]: ...
 
 
@@ -64,7 +66,7 @@ class Batch(NamedTuple):
     token_lengths: Tensor  # (B,)
     mel: Tensor  # standardised (B, S, M)
     frames: Tensor  # (B,)
-    natural_frames: Tensor  # before time-stretch (B,)
+    natural_frames: Tensor  # at the speaker's natural pace, before time-stretch (B,)
 
     def to(self, device: torch.device) -> Batch:
         return Batch(*(tensor.to(device, non_blocking=True) for tensor in self))
@@ -175,7 +177,7 @@ def collate(store: Features, plan: Plan) -> Batch:
         token_lengths=torch.tensor([len(source) for source in sources]),
         mel=mel,
         frames=frames,
-        natural_frames=torch.tensor([store.utterances[item].frames for item in plan.items]),
+        natural_frames=torch.tensor([store.utterances[item].natural_frames for item in plan.items]),
     )
 
 

@@ -51,6 +51,11 @@ class Utterance:
         """Mel frames per phoneme token."""
         return self.frames / len(self.tokens)
 
+    @property
+    def natural_frames(self) -> int:
+        """Frames at speed 1, about: what a model should call the natural length of this text."""
+        return max(1, round(self.frames * self.speed))
+
     @classmethod
     def from_row(cls, row: dict[str, Any]) -> Utterance:
         row = {key: tuple(value) if isinstance(value, list) else value for key, value in row.items()}

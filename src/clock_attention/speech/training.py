@@ -94,7 +94,7 @@ class Trainer:
             group["lr"] = group["rate"] * learning_rate(training, self.step)
         torch.manual_seed(step_seed(training.seed, self.step, self.fabric.global_rank))
         pace = None
-        if self.module.needs_pace:  # a stretched utterance really is slower, and its clock is told so
+        if self.module.needs_pace:  # a slow utterance has a slow clock, and it is told so
             pace = self.pace * batch.frames / batch.natural_frames
         prediction = self.model(batch.tokens, batch.token_lengths, batch.frames, batch.mel, pace)
         found = losses(prediction, batch, all_frames=sum(plan.frames), all_items=len(plan.items))
@@ -276,7 +276,7 @@ def step_seed(seed: int, step: int, rank: int) -> int:
 def corpus_pace(store: Corpus, config: RunConfig) -> float:
     """Frames per source token of natural speech, the end token of autoregressive models counted as one."""
     rows = [store.utterances[item] for item in store.split("train")]
-    return sum(row.frames for row in rows) / sum(len(row.tokens) + config.model.autoregressive for row in rows)
+    return sum(row.natural_frames for row in rows) / sum(len(row.tokens) + config.model.autoregressive for row in rows)
 
 
 class Stopwatch:
