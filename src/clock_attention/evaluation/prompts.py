@@ -18,6 +18,10 @@ from pathlib import Path
 ARCTIC_LINE = re.compile(r'^\(\s*(\S+)\s+"(.*)"\s*\)$')
 
 
+LISTS = Path("data/prompts")  # where downloaded lists are kept
+SHORT_NAMES = {"arctic": "cmu_arctic", "cmu_arctic": "cmu_arctic", "harvard": "harvard"}
+
+
 @dataclass(frozen=True)
 class Prompt:
     """`group` names the list it comes from, and within the hard list the kind of difficulty."""
@@ -73,6 +77,45 @@ def hard_prompts() -> list[Prompt]:
         Prompt(prompt.id, prompt.text, f"hard/{prompt.id.rpartition('-')[0]}")
         for prompt in parse(text.splitlines(), "hard")
     ]
+
+
+def load_prompts(
+    names: Sequence[str], *, subset: int | None = None, seed: int = 0, folder: str | Path = LISTS
+) -> list[Prompt]:
+    """Lists by name, one after the other: a text file, "arctic", "harvard", "hard", or the utterances of a corpus.
+
+    Args:
+        names: "arctic" and "harvard" are looked for in `folder` and fetched if they are not there; "valid:CORPUS" and
+            "test:CORPUS" are the held-out utterances of a feature store.
+        subset: so many of them, stratified, the same for the same seed.
+    """
+    prompts = [prompt for name in names for prompt in named_prompts(name, Path(folder))]
+    for first, second in pairwise(sorted(prompts, key=lambda prompt: prompt.id)):
+        if first.id == second.id:
+            raise ValueError(f"the id {first.id!r} occurs in {first.group} and in {second.group}; results go by id")
+    return prompts if subset is None or subset >= len(prompts) else stratified(prompts, subset, seed)
+
+
+def named_prompts(name: str, folder: Path) -> list[Prompt]:
+    if name in SHORT_NAMES:
+        return read_prompts(fetch_prompts(SHORT_NAMES[name], folder))
+    if name == "hard":
+        return hard_prompts()
+    split, colon, corpus = name.partition(":")
+    if colon and split in ("valid", "test"):
+        return held_out_prompts(Path(corpus), split)
+    return read_prompts(name)
+
+
+def held_out_prompts(corpus: Path, split: str) -> list[Prompt]:
+    """Utterances that training has not seen."""
+    from clock_attention.speech.store import FeatureStore
+
+    store = FeatureStore.open(corpus)
+    prompts = [Prompt(store.utterances[i].id, store.utterances[i].text, split) for i in store.split(split)]
+    if not prompts:
+        raise ValueError(f"{corpus} has no {split} utterances: prepare it with --{split} 0.02")
+    return prompts
 
 
 def stratified(prompts: Sequence[Prompt], size: int, seed: int = 0) -> list[Prompt]:

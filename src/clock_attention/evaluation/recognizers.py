@@ -76,7 +76,8 @@ class Moonshine(Listener):
             )
         tiny = moonshine.ModelArch.TINY
         self._transcriber = moonshine.Transcriber(model_path=folder, model_arch=tiny, options=self.OPTIONS)
-        self.fingerprint = fingerprint(*folder.glob("*"), settings={"silence": self.SILENCE, **self.OPTIONS})
+        settings = {"version": version("moonshine-voice"), "silence": self.SILENCE, **self.OPTIONS}
+        self.fingerprint = fingerprint(*folder.glob("*"), settings=settings)
 
     def listen(self, samples: Wave) -> str:
         padded = np.pad(samples, round(self.SILENCE * RATE))
@@ -104,7 +105,12 @@ class Whisper(Listener):
         self.name = f"whisper-{folder.name.removeprefix('whisper-')}"
         self.fingerprint = fingerprint(
             *(folder.glob("*") if folder.is_dir() else ()),
-            settings={"model": folder.name, "beam": beam, "compute": compute},
+            settings={
+                "version": version("faster-whisper"),
+                "model": folder.name,
+                "beam": beam,
+                "compute": compute,
+            },
         )
 
     def listen(self, samples: Wave) -> str:
@@ -137,7 +143,7 @@ class Wav2Vec2(Listener):
         self.name = f"wav2vec2-{folder.name.removeprefix('wav2vec2-')}"
         self.fingerprint = fingerprint(
             *(folder.glob("*") if folder.is_dir() else ()),
-            settings={"model": str(model) if not folder.is_dir() else ""},
+            settings={"version": version("transformers"), "model": "" if folder.is_dir() else str(model)},
         )
 
     def listen(self, samples: Wave) -> str:
@@ -186,15 +192,19 @@ RECOGNIZERS: dict[str, Callable[..., Recognizer]] = {
 }
 
 
-def load_recognizer(name: str) -> Recognizer:
-    """ "moonshine", "whisper[:MODEL]", "wav2vec2[:MODEL]", "pocketsphinx" or "pocketsphinx-phones"."""
+def load_recognizer(name: str, threads: int = 0) -> Recognizer:
+    """ "moonshine", "whisper[:MODEL]", "wav2vec2[:MODEL]", "pocketsphinx" or "pocketsphinx-phones".
+
+    `threads` is for Whisper, 0 its own choice; the others run on one, or on torch's.
+    """
     kind, _, model = name.partition(":")
     if kind not in RECOGNIZERS or (model and kind not in ("whisper", "wav2vec2")):
         raise ValueError(
             f"unknown recognizer {name!r}; choose one of {', '.join(RECOGNIZERS)} "
             "(whisper and wav2vec2 take a model: whisper:small.en, wav2vec2:FOLDER)"
         )
-    return RECOGNIZERS[kind](model) if model else RECOGNIZERS[kind]()
+    options = {"threads": threads} if kind == "whisper" else {}
+    return RECOGNIZERS[kind](*([model] if model else []), **options)
 
 
 def fingerprint(*files: Path, settings: dict[str, Any]) -> str:

@@ -1,0 +1,60 @@
+"""Results of single utterances, kept in files: an interrupted evaluation continues, and ranks share what they found.
+
+FOLDER/results-RANK.jsonl    one line a result: its key, and what was found
+
+A key is a digest of everything that the result depends on, so a result can never be served for another model, vocoder,
+recognizer or text. Every process appends whole lines to its own file and reads the files of all.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+Row = dict[str, Any]
+
+
+class Cache:
+    """Results by key: in memory, and in the files of `folder`."""
+
+    def __init__(self, folder: str | Path, rank: int = 0) -> None:
+        self.folder = Path(folder)
+        self.path = self.folder / f"results-{rank:03d}.jsonl"
+        self.rows: dict[str, Row] = {}
+        self.reload()
+
+    def reload(self) -> None:
+        """Take up what other processes have written since."""
+        for path in sorted(self.folder.glob("results-*.jsonl")):
+            with open(path, encoding="utf-8", errors="replace") as lines:
+                for line in lines:
+                    try:
+                        row = json.loads(line)
+                        self.rows[row.pop("key")] = row
+                    except (json.JSONDecodeError, KeyError, TypeError, AttributeError):
+                        continue  # the last line of a killed process: that result is simply not there
+
+    def get(self, key: str) -> Row | None:
+        return self.rows.get(key)
+
+    def put(self, key: str, row: Row) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        line = json.dumps({"key": key, **row}, ensure_ascii=False) + "\n"
+        file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
+        try:
+            size = os.fstat(file).st_size
+            if size and os.pread(file, 1, size - 1) != b"\n":
+                line = "\n" + line  # the unfinished line of a killed process must not swallow this one
+            os.write(file, line.encode())  # one write in append mode: lines of two processes never mix
+        finally:
+            os.close(file)
+        self.rows[key] = row
+
+
+def digest(*parts: Any) -> str:
+    """Of anything that JSON can write; dictionaries in any order."""
+    text = json.dumps(parts, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()[:32]

@@ -1,0 +1,198 @@
+"""`clock-attention evaluate` and `clock-attention prompts`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from clock_attention.evaluation.prompts import LISTS, PUBLISHED, fetch_prompts, load_prompts
+
+if TYPE_CHECKING:
+    from clock_attention.evaluation.evaluate import Evaluation, Report
+    from clock_attention.evaluation.systems import System
+    from clock_attention.speech.audio import MelConfig
+
+console = Console()
+
+Prompts = Annotated[
+    list[str],
+    typer.Option("--prompts", help="Text file, arctic, harvard, hard, valid:CORPUS or test:CORPUS; repeatable."),
+]
+Subset = Annotated[int | None, typer.Option(min=1, help="So many prompts, stratified by list and length.")]
+Seed = Annotated[int, typer.Option(help="Of the subset and of the bootstrap.")]
+Recognizers = Annotated[
+    list[str] | None,
+    typer.Option("--recognizer", help="moonshine [default], whisper[:MODEL], wav2vec2[:MODEL], pocketsphinx[-phones]."),
+]
+VocoderName = Annotated[str, typer.Option(help="auto, hifigan, hifigan-universal, griffin-lim, or a checkpoint.")]
+Workers = Annotated[int, typer.Option(min=1, help="Processes that vocode and recognise.")]
+Out = Annotated[Path, typer.Option(help="Folder of results, with their cache.")]
+KeepAudio = Annotated[bool, typer.Option("--keep-audio", help="Keep the audio, as flac, in OUT/audio.")]
+Predictors = Annotated[list[str] | None, typer.Option("--mos", help="Predict opinion scores: dnsmos.")]
+Checkpoint = Annotated[str, typer.Option(help="Of a training run: best, last, or a checkpoint file.")]
+Devices = Annotated[int, typer.Option(min=1, help="Ranks on each node; each takes its share of the prompts.")]
+Nodes = Annotated[int, typer.Option(min=1, help="Machines.")]
+Lists = Annotated[Path, typer.Option(help="Folder of the downloaded lists.")]
+
+
+def evaluate(
+    system: Annotated[
+        str, typer.Argument(help="Voice, training run, copy:CORPUS, teacher, teacher-paced or teacher-audio.")
+    ],
+    prompts: Prompts,
+    subset: Subset = None,
+    seed: Seed = 0,
+    mpr: Annotated[float | None, typer.Option(help="Mel frames per phoneme. [default: the natural length]")] = None,
+    pace: Annotated[float | None, typer.Option(help="Instead: so many times as fast as natural.")] = None,
+    recognizer: Recognizers = None,
+    vocoder: VocoderName = "auto",
+    out: Out = Path("runs/evaluation"),
+    compare: Annotated[str | None, typer.Option(help="Another system; the paired difference is reported.")] = None,
+    workers: Workers = 1,
+    keep_audio: KeepAudio = False,
+    mos: Predictors = None,
+    checkpoint: Checkpoint = "best",
+    lists: Lists = LISTS,
+    devices: Devices = 1,
+    nodes: Nodes = 1,
+) -> None:
+    """Speak prompts, recognise the speech, and score what was understood."""
+    from clock_attention.evaluation.cache import Cache
+    from clock_attention.evaluation.chain import ChainSpec, Listeners
+    from clock_attention.evaluation.evaluate import evaluate as run_evaluation
+    from clock_attention.evaluation.systems import Length
+
+    with clear_errors(), ExitStack() as stack:
+        chosen = load_prompts(prompts, subset=subset, seed=seed, folder=lists)
+        length = Length(mpr, pace)
+        systems = [open_system(name, length, checkpoint, stack) for name in [system, *([compare] if compare else [])]]
+        fabric = launched(devices, nodes)
+        rank = fabric.global_rank if fabric else 0
+        source = ChainSpec(shared_mel(systems), vocoder, tuple(recognizer or ["moonshine"]), tuple(mos or []))
+        listeners = stack.enter_context(Listeners(source, workers))
+        cache = Cache(out / "cache", rank)
+        audio = out / "audio" if keep_audio else None
+        found = []
+        for one in systems:
+            with progress(len(chosen[rank :: devices * nodes]), f"{one.name}, {length}", quiet=rank > 0) as report:
+                run_evaluation(
+                    one, chosen, listeners, cache, rank=rank, world=devices * nodes, audio=audio, report=report
+                )
+            if fabric:
+                fabric.barrier()
+                cache.reload()
+            if rank == 0:
+                evaluation = run_evaluation(one, chosen, listeners, cache, audio=audio, seed=seed)
+                assert evaluation is not None
+                evaluation.write(out / f"{slug(evaluation.title)}.json")
+                found.append(evaluation)
+        if rank == 0:
+            show(found)
+            console.print(f"{len(chosen)} prompts each; sentence by sentence in {out}/*.json", highlight=False)
+
+
+def prompts(
+    download: Annotated[bool, typer.Option("--download", help="Fetch both lists from their homes.")] = False,
+    out: Annotated[Path, typer.Option(help="Folder to keep the lists in.")] = LISTS,
+) -> None:
+    """Say where the paper's prompts come from, and fetch them with --download."""
+    with clear_errors():
+        for name, source in PUBLISHED.items():
+            console.print(f"{name}: {source.size} sentences, {source.url} ({source.licence})", highlight=False)
+            path = fetch_prompts(name, out) if download else out / f"{name}.txt"
+            state = str(path) if path.exists() else f"not in {out}: add --download, or put it at {path} yourself"
+            console.print(f"  {state}", highlight=False)
+
+
+def open_system(name: str, length: Any, checkpoint: str, stack: ExitStack) -> System:
+    """A system by its name on the command line."""
+    from clock_attention.evaluation.systems import CopySynthesis, TeacherSystem, VoiceSystem, opened_voice
+    from clock_attention.speech.audio import MelConfig
+    from clock_attention.speech.store import FeatureStore
+
+    if name in ("teacher", "teacher-paced", "teacher-audio"):
+        return TeacherSystem(
+            MelConfig.preset("hifigan"), length, vocoded=name != "teacher-audio", paced=name == "teacher-paced"
+        )
+    if name.startswith("copy:"):
+        if str(length) != "natural":
+            raise ValueError("copy-synthesis has the length of its recordings; `teacher` can be compressed in time")
+        return CopySynthesis(FeatureStore.open(name.removeprefix("copy:")))
+    voice = stack.enter_context(opened_voice(name, checkpoint))
+    return VoiceSystem(voice, length, name=Path(name).name)
+
+
+def shared_mel(systems: Sequence[System]) -> MelConfig:
+    first = systems[0].mel
+    for other in systems[1:]:
+        if other.mel != first:
+            raise ValueError(
+                f"{systems[0].name} and {other.name} have different mel definitions and need different vocoders: "
+                "evaluate them one by one"
+            )
+    return first
+
+
+def launched(devices: int, nodes: int) -> Any:
+    """Fabric with its processes started, or None where one process is enough."""
+    if devices * nodes == 1:
+        return None
+    from lightning_fabric import Fabric
+
+    fabric = Fabric(accelerator="cpu", devices=devices, num_nodes=nodes, strategy="ddp")
+    fabric.launch()
+    return fabric
+
+
+def show(evaluations: Sequence[Evaluation]) -> None:
+    """Tables: error rates, words lost and said again, alignment, differences."""
+    from clock_attention.evaluation.tables import alignment_table, difference_table, score_table
+
+    # Files and pipes are no narrower than a table needs.
+    wide = console if console.is_terminal else Console(file=console.file, width=200)
+    for title, (header, *rows) in (
+        ("What was understood", score_table(evaluations)),
+        ("Alignment", alignment_table(evaluations)),
+        ("Differences, on the same sentences", difference_table(evaluations)),
+    ):
+        if rows:
+            table = Table(title=title, title_justify="left")
+            for place, column in enumerate(header):
+                table.add_column(column, justify="left" if place == 0 else "right")
+            for cells in rows:
+                table.add_row(*cells)
+            wide.print(table)
+
+
+def slug(title: str) -> str:
+    """A file name."""
+    plain = "".join(letter if letter.isalnum() or letter in ".-" else "-" for letter in title)
+    return "-".join(part for part in plain.split("-") if part)
+
+
+@contextmanager
+def progress(total: int, title: str, *, quiet: bool = False) -> Iterator[Report]:
+    """A bar with the time left; on a plain output a line now and then."""
+    from clock_attention.evaluation.watching import Watch
+
+    with Watch(console, total, title, quiet) as watch:
+        yield watch.advance
+
+
+@contextmanager
+def clear_errors() -> Iterator[None]:
+    """Mistakes of the user and an interruption end with one sentence instead of a traceback."""
+    try:
+        yield
+    except (ValueError, OSError, ImportError) as error:
+        console.print(f"error: {error}", style="bold red", markup=False, highlight=False)
+        raise typer.Exit(1) from error
+    except KeyboardInterrupt:
+        console.print("interrupted; the same command continues where it stopped")
+        raise typer.Exit(130) from None

@@ -1,0 +1,61 @@
+"""What an alignment says about the words of a sentence: which were passed over, which were said again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from clock_attention.alignment import FloatArray, measure_quality
+from clock_attention.speech.phonemes import NO_WORD, WORD_BOUNDARY, Phonemes
+
+# Measures that are counted over a list of sentences; all others are averaged.
+COUNTED = (
+    *("word_skips", "word_repeats", "skipped", "repeated", "expected_violations", "argmax_violations"),
+    *("hit_ceiling", "words", "keys", "queries"),
+)
+
+
+def measure_alignment(matrix: FloatArray, phonemes: Phonemes) -> dict[str, float]:
+    """`measure_quality` of one utterance (steps, tokens), with the words that were skipped and repeated.
+
+    Pauses and word boundaries may be passed over, and so may the end token that closes an autoregressive source.
+    """
+    spoken = [
+        word != NO_WORD and token != WORD_BOUNDARY
+        for token, word in zip(phonemes.tokens, phonemes.word_index, strict=True)
+    ]
+    extra = matrix.shape[1] - len(phonemes)
+    required = np.array([*spoken, *[False] * extra])
+    measures: dict[str, float] = {
+        name: value if name in COUNTED else round(float(value), 6)
+        for name, value in measure_quality(matrix, required).as_dict().items()
+    }
+    # Rows without any weight attend to nothing.
+    visits = matrix.argmax(1)[matrix.sum(1) > 0]
+    words = [word if says else NO_WORD for word, says in zip(phonemes.word_index, spoken, strict=True)]
+    words += [NO_WORD] * extra
+    skips, repeats = word_faults([words[token] for token in visits], len(phonemes.words))
+    return {**measures, "words": len(phonemes.words), "word_skips": skips, "word_repeats": repeats}
+
+
+def word_faults(visited: Sequence[int], words: int) -> tuple[int, int]:
+    """(skips, repeats) of a path over word indices, −1 between words.
+
+    A word is skipped when none of its phonemes is ever the one most attended to, and repeated when the path comes back
+    to it from another word.
+    """
+    path = [word for word in visited if word != NO_WORD]
+    arrivals = [word for place, word in enumerate(path) if place == 0 or path[place - 1] != word]
+    counts = np.bincount(np.array(arrivals, dtype=np.int64), minlength=words)
+    return int((counts == 0).sum()), int((counts > 1).sum())
+
+
+def pooled_measures(rows: Sequence[dict[str, float]]) -> dict[str, float]:
+    """Sums of what is counted, means of the rest, over the sentences that have an alignment."""
+    aligned = [row for row in rows if row]
+    if not aligned:
+        return {}
+    names = [name for name in aligned[0] if all(name in row for row in aligned)]
+    pooled = {name: float(np.sum([row[name] for row in aligned])) for name in names if name in COUNTED}
+    return pooled | {name: float(np.mean([row[name] for row in aligned])) for name in names if name not in COUNTED}

@@ -1,0 +1,285 @@
+"""What speaks the prompts: a voice at some length, or the speech that it learned from, as the floor to compare with."""
+
+from __future__ import annotations
+
+import hashlib
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import lru_cache
+from importlib.metadata import version
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from clock_attention.alignment import attention_matrices
+from clock_attention.evaluation.cache import digest
+from clock_attention.evaluation.faults import measure_alignment
+from clock_attention.evaluation.prompts import Prompt
+from clock_attention.speech.audio import MelConfig, MelSpectrogram, Wave, resample, trim_silence
+from clock_attention.speech.model import SpeechModel, Synthesis
+from clock_attention.speech.phonemes import Phonemes, phonemizer, token_ids
+from clock_attention.speech.store import FeatureStore
+from clock_attention.speech.teacher import TEACHER_RATE, Reading, Teacher
+from clock_attention.speech.voice import WEIGHTS, Voice, export
+
+
+@dataclass(frozen=True)
+class Length:
+    """How long an utterance is to be: `mpr` frames per phoneme, `pace` times as fast as natural, or natural."""
+
+    mpr: float | None = None
+    pace: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.mpr is not None and self.pace is not None:
+            raise ValueError(f"give mpr or pace, not both; got mpr {self.mpr} and pace {self.pace}")
+        for name, value in (("mpr", self.mpr), ("pace", self.pace)):
+            if value is not None and not 0 < value < 1000:
+                raise ValueError(f"{name}: expected a positive number, got {value}")
+
+    def __str__(self) -> str:
+        if self.mpr is not None:
+            return f"MPR {self.mpr:g}"
+        return "natural" if self.pace is None else f"pace {self.pace:g}"
+
+
+@dataclass(frozen=True)
+class Sound:
+    """One utterance before it is heard: a log-mel for the vocoder, or a wave that needs none."""
+
+    frames: int
+    mel: np.ndarray[Any, Any] | None = None  # (frames, M)
+    wave: Wave | None = None
+    sample_rate: int = 0
+    measures: dict[str, float] = field(default_factory=dict)  # of the alignment
+
+
+class System(Protocol):
+    """Speaks prompts. `fingerprint` and `identity` together change whenever the same prompt could sound different."""
+
+    name: str
+    fingerprint: str
+    length: Length
+    vocoded: bool
+
+    @property
+    def mel(self) -> MelConfig: ...
+    def identity(self, prompt: Prompt) -> dict[str, Any]: ...
+    def size(self, prompt: Prompt) -> int: ...
+    def say(self, prompts: Sequence[Prompt]) -> list[Sound]: ...
+
+
+class VoiceSystem:
+    """A voice. Parallel ones keep the length exactly; for causal clocks it is the pace, for the others the cap."""
+
+    vocoded = True
+
+    def __init__(self, voice: Voice, length: Length | None = None, name: str = "") -> None:
+        self.voice = voice
+        self.length = length or Length()
+        self.name = name or voice.path.name
+        self.reader = phonemizer(voice.language.phonemizer)
+        if self.reader.symbols != voice.language.symbols:
+            raise ValueError(f"{voice.path} was made with another inventory of {self.reader.name!r}: train it again")
+        weights = hashlib.sha256((voice.path / WEIGHTS).read_bytes()).hexdigest()
+        card = voice.card
+        self.fingerprint = digest(weights, card.model.model_dump(mode="json"), card.language.model_dump(mode="json"))
+        self.phonemes = lru_cache(maxsize=4096)(self.reader.__call__)
+
+    def at(self, length: Length) -> VoiceSystem:
+        """The same voice at another length."""
+        other = object.__new__(VoiceSystem)
+        other.__dict__ = {**self.__dict__, "length": length}
+        return other
+
+    @property
+    def mel(self) -> MelConfig:
+        return self.voice.language.mel
+
+    def identity(self, prompt: Prompt) -> dict[str, Any]:
+        tokens = self.phonemes(prompt.text).tokens
+        return {"text": prompt.text, "tokens": tokens, "mpr": self.length.mpr, "pace": self.length.pace}
+
+    def size(self, prompt: Prompt) -> int:
+        return len(self.phonemes(prompt.text))
+
+    def say(self, prompts: Sequence[Prompt]) -> list[Sound]:
+        readings = [self.phonemes(prompt.text) for prompt in prompts]
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            synthesis = self.synthesise(readings)
+        ceiling = any(issubclass(warning.category, RuntimeWarning) for warning in caught)
+        if ceiling and len(prompts) > 1:  # one clock that does not run out ends the batch: it must not cut the others
+            return [sound for prompt in prompts for sound in self.say([prompt])]
+        return self.sounds(readings, synthesis, ceiling)
+
+    @torch.no_grad()
+    def synthesise(self, readings: Sequence[Phonemes]) -> Synthesis:
+        model, symbols = self.voice.model, self.voice.language.symbols
+        device = next(model.parameters()).device
+        lengths = torch.tensor([len(reading) for reading in readings], device=device)
+        tokens = torch.zeros(len(readings), int(lengths.max()), dtype=torch.long, device=device)
+        for row, reading in zip(tokens, readings, strict=True):
+            row[: len(reading)] = torch.tensor(token_ids(reading.tokens, symbols))
+        frames = None
+        if self.length.pace is not None:
+            frames = (natural_frames(model, tokens, lengths) / self.length.pace).round().long().clamp(min=1)
+        return model.synthesise(tokens, lengths, frames=frames, mpr=self.length.mpr)
+
+    def sounds(self, readings: Sequence[Phonemes], synthesis: Synthesis, ceiling: bool) -> list[Sound]:
+        # The most diagonal head of any layer, as in validation.
+        matrices = attention_matrices(
+            torch.cat(synthesis.weights, 1).float(), synthesis.steps, synthesis.tokens, heads="diagonal"
+        )
+        log_mels = self.voice.log_mel(synthesis.mel)
+        sounds = []
+        for item, (reading, matrix) in enumerate(zip(readings, matrices, strict=True)):
+            frames = int(synthesis.frames[item])
+            measures = measure_alignment(matrix, reading) | {"hit_ceiling": int(ceiling)}
+            sounds.append(Sound(frames, mel=log_mels[item, :frames].float().cpu().numpy(), measures=measures))
+        return sounds
+
+
+def natural_frames(model: SpeechModel, tokens: Tensor, lengths: Tensor) -> Tensor:
+    """Frames of each item at the length that the model itself would choose.  (B,)"""
+    memory = model.encode(tokens, lengths)
+    if model.needs_pace:
+        step_pace = torch.as_tensor(model.clock_layers[-1].pace)
+        return step_pace * model.config.frames_per_step * memory.lengths
+    return model.predicted_frames(memory)
+
+
+class CopySynthesis:
+    """A corpus's own recordings through the vocoder: the floor of every other row. Prompts are its utterances."""
+
+    vocoded = True
+    length = Length()
+
+    def __init__(self, store: FeatureStore, name: str = "copy-synthesis") -> None:
+        self.store = store
+        self.name = name
+        self.fingerprint = digest("copy-synthesis")  # what is said is in each utterance's identity
+        self.places = {utterance.id: place for place, utterance in enumerate(store.utterances)}
+
+    @property
+    def mel(self) -> MelConfig:
+        return self.store.mel_config
+
+    def place(self, prompt: Prompt) -> int:
+        try:
+            return self.places[prompt.id]
+        except KeyError:
+            raise ValueError(
+                f"{self.store.path} has no utterance {prompt.id!r}: copy-synthesis takes the corpus's own utterances "
+                f"as prompts, for example --prompts valid:{self.store.path}; `teacher` reads any text"
+            ) from None
+
+    def identity(self, prompt: Prompt) -> dict[str, Any]:
+        frames = self.store.mel(self.place(prompt)).numpy().tobytes()
+        return {"text": prompt.text, "mel": hashlib.sha256(frames).hexdigest()}
+
+    def size(self, prompt: Prompt) -> int:
+        return self.store.utterances[self.place(prompt)].frames
+
+    def say(self, prompts: Sequence[Prompt]) -> list[Sound]:
+        mels = [self.store.mel(self.place(prompt)).numpy() for prompt in prompts]
+        return [Sound(len(mel), mel=mel) for mel in mels]
+
+
+class TeacherSystem:
+    """hibari's own reading of the prompts, at its natural length or compressed in time to what a voice would be given.
+
+    With `vocoded` it passes through mel and vocoder like everything else. Time compression is librosa's phase vocoder;
+    with `paced` the teacher first reads at that speed itself, as far as it can (half to twice its natural one).
+    """
+
+    def __init__(
+        self,
+        mel: MelConfig,
+        length: Length | None = None,
+        *,
+        vocoded: bool = True,
+        paced: bool = False,
+        reader: str = "hibari",
+    ) -> None:
+        self.mel = mel
+        self.length = length or Length()
+        self.vocoded = vocoded
+        self.paced = paced
+        self.name = "teacher" + ("-paced" if paced else "") + ("" if vocoded else "-audio")
+        self.reader = phonemizer(reader)  # counts the phonemes that `mpr` refers to
+        self.spectrogram = MelSpectrogram(mel)
+        self.teacher = Teacher()
+        settings = {"vocoded": vocoded, "paced": paced, "hibari": version("hibari-tts"), "librosa": version("librosa")}
+        self.fingerprint = digest("teacher", settings, mel.model_dump(mode="json"))
+
+    def at(self, length: Length) -> TeacherSystem:
+        return TeacherSystem(self.mel, length, vocoded=self.vocoded, paced=self.paced, reader=self.reader.name)
+
+    def identity(self, prompt: Prompt) -> dict[str, Any]:
+        length = {"mpr": self.length.mpr, "pace": self.length.pace}
+        return {"text": prompt.text, "phonemes": len(self.reader(prompt.text)), **length}
+
+    def size(self, prompt: Prompt) -> int:
+        return len(prompt.text)
+
+    def say(self, prompts: Sequence[Prompt]) -> list[Sound]:
+        return [self.read(prompt) for prompt in prompts]
+
+    def read(self, prompt: Prompt) -> Sound:
+        wave = self.reading(prompt, 1.0)
+        if self.length != Length():
+            natural = len(wave) / self.mel.sample_rate
+            frames = self.wanted_frames(prompt, len(wave))
+            samples = samples_of(frames, self.mel)
+            if self.paced:
+                speed = min(2.0, max(0.5, natural * self.mel.sample_rate / samples))
+                wave = self.reading(prompt, round(speed, 3))
+            wave = stretched(wave, samples)
+        frames = self.mel.frames(len(wave))
+        if not self.vocoded:
+            return Sound(frames, wave=wave, sample_rate=self.mel.sample_rate)
+        return Sound(frames, mel=self.spectrogram(wave).numpy())
+
+    def reading(self, prompt: Prompt, speed: float) -> Wave:
+        """Trimmed as a corpus's recordings are."""
+        wave = self.teacher(Reading(prompt.id, prompt.id, prompt.text, speed=speed, seed=0))
+        return trim_silence(resample(wave, TEACHER_RATE, self.mel.sample_rate), self.mel.sample_rate)
+
+    def wanted_frames(self, prompt: Prompt, samples: int) -> int:
+        if self.length.mpr is not None:
+            return max(1, round(self.length.mpr * len(self.reader(prompt.text))))
+        assert self.length.pace is not None
+        return max(1, round(self.mel.frames(samples) / self.length.pace))
+
+
+def samples_of(frames: int, mel: MelConfig) -> int:
+    """The least number of samples with so many frames."""
+    return (frames - 1) * mel.hop_length + mel.n_fft - 2 * mel.pad
+
+
+def stretched(wave: Wave, samples: int) -> Wave:
+    """The same speech in `samples` samples, at its own pitch."""
+    import librosa
+
+    # A short window keeps consonants apart: the phase vocoder smears over its length.
+    changed = librosa.effects.time_stretch(wave, rate=len(wave) / samples, n_fft=512, hop_length=64)
+    return np.asarray(librosa.util.fix_length(changed, size=samples), dtype=np.float32)
+
+
+@contextmanager
+def opened_voice(path: str | Path, checkpoint: str = "best", device: str = "cpu") -> Iterator[Voice]:
+    """A voice folder, or a training run's checkpoint as a voice that lives for as long as it is needed."""
+    if (Path(path) / "run.json").exists():
+        with TemporaryDirectory(prefix="clock-attention-") as folder:
+            voice_folder = Path(folder) / Path(path).name
+            export(Path(path), voice_folder, licence="unknown", which=checkpoint)
+            yield Voice.load(voice_folder, device)
+    else:
+        yield Voice.load(path, device)
