@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import typer
 
+from clock_attention.evaluation import evaluate_cli
 from clock_attention.speech import corpus_cli, train_cli
 
 app = typer.Typer(
@@ -14,6 +15,8 @@ app = typer.Typer(
 app.add_typer(corpus_cli.app, name="corpus")
 app.command()(train_cli.train)
 app.command()(train_cli.export)
+app.command()(evaluate_cli.evaluate)
+app.command()(evaluate_cli.prompts)
 
 
 def main() -> None:
