@@ -51,6 +51,8 @@ class Synthesis:
     tokens: Tensor  # source tokens, with the end token where the model has one (B,)
     weights: list[Tensor]  # per layer (B, H, steps, T)
     clocks: list[Clocks]  # per layer; empty for dot attention and for the printed variant
+    natural_frames: Tensor  # what the length model says (B,)
+    finished: Tensor  # False where decoding was cut off before the model had ended by itself (B,)
 
 
 class SpeechModel(nn.Module):
@@ -185,9 +187,10 @@ class SpeechModel(nn.Module):
         *,
         frames: Tensor | None = None,
         mpr: float | Tensor | None = None,
+        speed: float | Tensor | None = None,
         margin: float = -0.5,
     ) -> Synthesis:
-        """Speak. The length comes from `frames` (B,), or `mpr` frames per phoneme, or the length model.
+        """Speak. The length comes from `frames` (B,), or `mpr` frames per phoneme, or the length model's over `speed`.
 
         Parallel decoding keeps it exactly. Causal clocks take it as their pace (None of both: the corpus's pace) and
         stop by themselves, `margin` decoder steps past the end token; the last step is trained to read it exactly, so
@@ -197,14 +200,24 @@ class SpeechModel(nn.Module):
         memory = self.encode(tokens, lengths)
         if frames is None and mpr is not None:
             frames = torch.as_tensor(mpr * lengths).round().long()
-        if not self.config.autoregressive:
-            frames = self.predicted_frames(memory) if frames is None else frames.clamp(min=1)
-            return self.speak_at_once(memory, frames)
-        pace = None
-        if self.needs_pace and frames is not None:
-            pace = frames / memory.lengths / self.config.frames_per_step
-        cap = None if self.needs_pace else self.predicted_frames(memory) if frames is None else frames.clamp(min=1)
-        return self.speak_step_by_step(memory, cap, pace, margin)
+        if self.needs_pace:
+            pace = None
+            if frames is not None:
+                pace = frames / memory.lengths / self.config.frames_per_step
+            elif speed is not None:
+                pace = (self.clock_layers[-1].pace / speed).expand(len(lengths))
+            return self.speak_step_by_step(memory, None, pace, margin)
+        if frames is None:
+            frames = (self.predicted_frames(memory) / (1.0 if speed is None else speed)).round().long()
+        frames = frames.clamp(min=1)
+        if self.config.autoregressive:
+            return self.speak_step_by_step(memory, frames, None, margin)
+        return self.speak_at_once(memory, frames)
+
+    @torch.no_grad()
+    def natural_frames(self, tokens: Tensor, lengths: Tensor) -> Tensor:
+        """How many frames the length model gives each item, without speaking.  (B,)"""
+        return self.predicted_frames(self.encode(tokens, lengths))
 
     def predicted_frames(self, memory: Memory) -> Tensor:
         return self.length(memory.encoded, memory.padding).exp().round().long().clamp(min=1)
@@ -219,7 +232,10 @@ class SpeechModel(nn.Module):
             read_clocks(attention, query, memory, padding)
             for attention, query in zip(self.clock_layers, queries, strict=False)
         ]
-        return Synthesis(mel, frames, steps, memory.lengths, weights, clocks)
+        natural = self.predicted_frames(memory)
+        return Synthesis(
+            mel, frames, steps, memory.lengths, weights, clocks, natural, torch.ones_like(frames, dtype=torch.bool)
+        )
 
     def speak_step_by_step(self, memory: Memory, cap: Tensor | None, pace: Tensor | None, margin: float) -> Synthesis:
         """Free running: every step hears only what the model itself has said."""
@@ -235,6 +251,7 @@ class SpeechModel(nn.Module):
         most = None if cap is None else self.steps(cap)
         steps = torch.zeros_like(memory.lengths)
         running = torch.ones_like(memory.lengths, dtype=torch.bool)
+        finished = ~running  # the others cannot end by themselves
         frame = memory.encoded.new_zeros(batch, group)
         said: list[Tensor] = []
         weights: list[list[Tensor]] = []
@@ -249,7 +266,8 @@ class SpeechModel(nn.Module):
                 continue
             readings.append([state.meeting.reading for state in states])
             clock: ClockState = states[-1].meeting  # every layer has its own; the last one's is trained to end at 1
-            running = running & ~clock.finished
+            finished = clock.finished
+            running = running & ~finished
             if decoding_over(clock):
                 break
         rough = torch.stack(said, 1).unflatten(-1, (self.config.frames_per_step, -1)).flatten(1, 2)
@@ -264,7 +282,8 @@ class SpeechModel(nn.Module):
         )
         stacked = [torch.stack(list(layer), 2) for layer in zip(*weights, strict=True)]
         mel = self.refine(rough, frames)[:, : int(frames.max())]
-        return Synthesis(mel, frames, steps, memory.lengths, stacked, clocks)
+        natural = self.predicted_frames(memory)
+        return Synthesis(mel, frames, steps, memory.lengths, stacked, clocks, natural, finished)
 
     def step(
         self, previous: Tensor, states: list[LayerState], place: int
