@@ -2,15 +2,19 @@
 
 VOICE/voice.json           model options, phoneme inventory, mel definition, statistics, pace, where it comes from
 VOICE/model.safetensors    the weights
+VOICE/autoregressive/      optional: another voice, of the same speaker, for autoregressive decoding
 """
 
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from importlib import resources
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -18,14 +22,22 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from clock_attention.speech import checkpoint
+from clock_attention.speech import synthesis
 from clock_attention.speech.config import ModelConfig, TrainingConfig
 from clock_attention.speech.model import SpeechModel
+from clock_attention.speech.pacing import PAUSE
+from clock_attention.speech.phonemes import Phonemizer, phonemizer
 from clock_attention.speech.run import Language, RunDescription
 from clock_attention.speech.store import write_atomically
+from clock_attention.speech.synthesis import Speech, Utterance
+
+if TYPE_CHECKING:
+    from clock_attention.speech.vocoder import Vocoder
 
 FORMAT = 1
 CARD, WEIGHTS = "voice.json", "model.safetensors"
+DEFAULT = "default"
+AUTOREGRESSIVE = "autoregressive"
 
 
 class VoiceError(ValueError):
@@ -64,16 +76,22 @@ class Voice:
     card: VoiceCard
     model: SpeechModel
     path: Path
+    _vocoders: dict[str, Vocoder] = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
-    def load(cls, path: str | Path, device: torch.device | str = "cpu") -> Voice:
-        """Read and check a voice folder. Only JSON and safetensors are read: nothing in it can run."""
-        folder = Path(path)
+    def load(cls, path: str | Path = DEFAULT, device: torch.device | str = "cpu") -> Voice:
+        """Read and check a voice folder. Only JSON and safetensors are read: nothing in it can run.
+
+        Without a path, or with "default": the voice that comes with the package.
+        """
+        folder = default_folder() if str(path) == DEFAULT and not Path(path).is_dir() else Path(path)
         card = read_card(folder)
         try:
             weights = load_file(folder / WEIGHTS, device=str(device))
         except FileNotFoundError:
             raise VoiceError(f"{folder}: {WEIGHTS} is missing; export the voice again") from None
+        except OSError as error:
+            raise VoiceError(f"{folder / WEIGHTS}: cannot be read ({error.strerror or error})") from None
         except SafetensorError as error:
             raise VoiceError(f"{folder / WEIGHTS}: damaged or not a safetensors file ({error})") from None
         with torch.device(device):
@@ -85,6 +103,104 @@ class Voice:
     @property
     def language(self) -> Language:
         return self.card.language
+
+    @property
+    def device(self) -> torch.device:
+        return self.model.output.weight.device
+
+    @property
+    def frames_per_second(self) -> float:
+        return self.language.mel.frames_per_second
+
+    @cached_property
+    def phonemizer(self) -> Phonemizer:
+        """The reader that the voice was trained with; refuses one whose inventory has changed since."""
+        reader = phonemizer(self.language.phonemizer)
+        if reader.symbols != self.language.symbols:
+            raise VoiceError(
+                f"{self.path} was trained with another inventory of the phonemizer {reader.name!r}: train it again "
+                "with this version, or use the version that it was made with"
+            )
+        return reader
+
+    def vocoder(self, name: str | Path | Vocoder = "auto") -> Vocoder:
+        """The vocoder of this name for the voice's mel (see `load_vocoder`), loaded once; vocoders pass through."""
+        from clock_attention.speech.vocoder import compare_mels, load_vocoder
+
+        if not isinstance(name, str | Path):
+            compare_mels(name.name, name.mel, self.language.mel)
+            return name
+        if str(name) not in self._vocoders:
+            self._vocoders[str(name)] = load_vocoder(name, self.language.mel, device=self.device)
+        return self._vocoders[str(name)]
+
+    def with_decoding(self, decoding: str) -> Voice:
+        """This voice for "parallel" or "autoregressive" decoding, the latter from its sub-folder `autoregressive`."""
+        if decoding not in ("parallel", AUTOREGRESSIVE):
+            raise ValueError(f"decoding: got {decoding!r}, expected 'parallel' or 'autoregressive'")
+        if decoding == self.card.model.decoding:
+            return self
+        if decoding == AUTOREGRESSIVE and (self.path / AUTOREGRESSIVE / CARD).is_file():
+            return Voice.load(self.path / AUTOREGRESSIVE, self.device)
+        raise VoiceError(
+            f"{self.path}: this voice has no {decoding} decoder, only a {self.card.model.decoding} one"
+            + (
+                f" (an autoregressive one would be a voice in {self.path / AUTOREGRESSIVE})"
+                * (decoding == AUTOREGRESSIVE)
+            )
+        )
+
+    def speak(
+        self,
+        text: str,
+        *,
+        pace: float | None = None,
+        mpr: float | None = None,
+        duration: float | str | None = None,
+        seed: int = 0,
+        vocoder: str | Path | Vocoder = "auto",
+        pause: float = PAUSE,
+    ) -> Speech:
+        """Speak a text as one piece.
+
+        Args:
+            pace: relative to natural, 0.5 … 2; 2 is twice as fast.
+            mpr: mel frames per phoneme; natural speech has about 6.
+            duration: of the whole, pauses included, exact to the mel frame: 3.2, "3.2s" or "3200ms".
+            seed: of anything random in a vocoder or decoder.
+            vocoder: a name or path for `load_vocoder`, or a vocoder.
+            pause: seconds between sentences at natural pace; they scale with the speech.
+        """
+        return synthesis.speak(
+            self, text, pace=pace, mpr=mpr, duration=duration, seed=seed, vocoder=vocoder, pause=pause
+        )
+
+    def stream(
+        self,
+        text: str,
+        *,
+        pace: float | None = None,
+        mpr: float | None = None,
+        duration: float | str | None = None,
+        seed: int = 0,
+        vocoder: str | Path | Vocoder = "auto",
+        pause: float = PAUSE,
+    ) -> Iterator[Speech]:
+        """Speak a text sentence by sentence, with the options of `speak`; end to end, the pieces are the whole."""
+        return synthesis.stream(
+            self, text, pace=pace, mpr=mpr, duration=duration, seed=seed, vocoder=vocoder, pause=pause
+        )
+
+    def utter(
+        self,
+        texts: Sequence[str],
+        *,
+        frames: int | Sequence[int] | None = None,
+        mpr: float | None = None,
+        pace: float | None = None,
+    ) -> list[Utterance]:
+        """One batched pass of the acoustic model: one utterance per text, no sentence splitting, no vocoder."""
+        return synthesis.utter(self, texts, frames=frames, mpr=mpr, pace=pace)
 
     def standardised(self, mel: Tensor) -> Tensor:
         """log-mel (…, M) → what the model predicts."""
@@ -98,13 +214,26 @@ class Voice:
         return torch.tensor(getattr(self.language, name), dtype=like.dtype, device=like.device)
 
 
+def default_folder() -> Path:
+    """Where the voice that comes with the package is."""
+    folder = Path(str(resources.files("clock_attention.speech"))) / "voices" / DEFAULT
+    if not (folder / CARD).is_file():
+        raise VoiceError(
+            f"this build of clock-attention has no default voice ({folder} is missing): name the folder of a voice "
+            "(--voice DIR), made with `clock-attention train` and `clock-attention export`"
+        )
+    return folder
+
+
 def read_card(folder: Path) -> VoiceCard:
     try:
         text = (folder / CARD).read_text("utf-8")
-    except OSError:
+    except (FileNotFoundError, NotADirectoryError):
         raise VoiceError(
             f"{folder}: not a voice (no {CARD}); make one with `clock-attention export RUN VOICE`"
         ) from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise VoiceError(f"{folder / CARD}: cannot be read ({error})") from None
     try:
         card = VoiceCard.model_validate_json(text)
     except ValidationError as error:
@@ -144,6 +273,8 @@ def export(run: Path, folder: Path, *, licence: str, which: str = "best") -> Voi
     Args:
         which: "best" (lowest validation L1), "last", or the path of a checkpoint.
     """
+    from clock_attention.speech import checkpoint
+
     description = RunDescription.read(run)
     best = run / "checkpoints" / "best.pt"
     path = checkpoint.latest(run) if which == "last" or (which == "best" and not best.exists()) else best

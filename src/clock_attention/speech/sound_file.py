@@ -1,0 +1,118 @@
+"""Sound files that grow while a text is spoken and appear under their name only when they are complete."""
+
+from __future__ import annotations
+
+import os
+import struct
+from pathlib import Path
+from types import TracebackType
+from typing import BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+Wave = NDArray[np.float32]
+
+FORMATS = {".wav": "WAV", ".flac": "FLAC"}
+UNKNOWN_LENGTH = 0xFFFFFFFF  # what readers of piped WAV expect where the length is not known yet
+HEADER = 36  # bytes of a WAV header after its length field, without the samples
+
+
+def check_sound_path(path: str | Path) -> Path:
+    """The path of a sound file that can be written, or an error that says why not."""
+    path = Path(path)
+    if path.suffix.lower() not in FORMATS:
+        raise ValueError(f"{path}: expected a name ending in {' or '.join(FORMATS)}")
+    return check_writable(path)
+
+
+def check_writable(path: str | Path) -> Path:
+    """Refuse early: nobody wants to hear after an hour that the folder does not exist."""
+    path = Path(path)
+    if path.is_dir():
+        raise ValueError(f"{path}: is a folder, expected the name of a file to write")
+    if not path.parent.is_dir():
+        raise ValueError(f"{path}: the folder {path.parent} does not exist; create it first")
+    if not os.access(path.parent, os.W_OK):
+        raise ValueError(f"{path}: the folder {path.parent} is not writable")
+    return path
+
+
+def temporary_name(path: Path) -> Path:
+    return path.with_name(f".{path.name}.{os.getpid()}.tmp")
+
+
+class SoundFile:
+    """A .wav or .flac file, 16 bit, written piece by piece; an exception leaves nothing behind."""
+
+    def __init__(self, path: str | Path, sample_rate: int) -> None:
+        import soundfile
+
+        self.path = check_sound_path(path)
+        self._temporary = temporary_name(self.path)
+        form = FORMATS[self.path.suffix.lower()]
+        try:
+            self._file = soundfile.SoundFile(self._temporary, "w", sample_rate, 1, "PCM_16", format=form)
+        except soundfile.LibsndfileError as error:
+            raise ValueError(f"{self.path}: cannot be written ({error})") from None
+
+    def write(self, wave: Wave) -> None:
+        self._file.write(np.clip(wave, -1, 1))
+
+    def __enter__(self) -> SoundFile:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        try:
+            self._file.close()
+            if kind is None:
+                os.replace(self._temporary, self.path)
+        finally:
+            self._temporary.unlink(missing_ok=True)
+
+
+class SoundPipe:
+    """WAV on a stream that cannot be wound back, playable while it is being written.
+
+    The header needs the length. One piece is held back: if it was the only one the header is exact, else it says that
+    the length is unknown, as players of pipes expect.
+    """
+
+    def __init__(self, stream: BinaryIO, sample_rate: int) -> None:
+        self._stream = stream
+        self._rate = sample_rate
+        self._held: bytes | None = None
+        self._begun = False
+
+    def write(self, wave: Wave) -> None:
+        if self._held is not None:
+            self._send(UNKNOWN_LENGTH)
+        self._held = (np.clip(wave, -1, 1) * 32767).round().astype("<i2").tobytes()
+
+    def _send(self, length: int) -> None:
+        if not self._begun:
+            self._stream.write(wav_header(self._rate, length))
+            self._begun = True
+        self._stream.write(self._held or b"")
+        self._stream.flush()
+        self._held = None
+
+    def __enter__(self) -> SoundPipe:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        if kind is None:
+            self._send(len(self._held or b""))
+
+
+def wav_header(sample_rate: int, length: int) -> bytes:
+    """Of mono 16-bit samples, `length` bytes of them."""
+    whole = min(length + HEADER, UNKNOWN_LENGTH)
+    form = struct.pack("<4sIHHIIHH", b"fmt ", 16, 1, 1, sample_rate, 2 * sample_rate, 2, 16)
+    return struct.pack("<4sI4s", b"RIFF", whole, b"WAVE") + form + struct.pack("<4sI", b"data", length)
+
+
+def save_sound(path: str | Path, wave: Wave, sample_rate: int) -> None:
+    """Write a whole sound file at once."""
+    with SoundFile(path, sample_rate) as file:
+        file.write(wave)
