@@ -28,7 +28,7 @@ Subset = Annotated[int | None, typer.Option(min=1, help="So many prompts, strati
 Seed = Annotated[int, typer.Option(help="Of the subset and of the bootstrap.")]
 Recognizers = Annotated[
     list[str] | None,
-    typer.Option("--recognizer", help="moonshine [default], whisper[:MODEL], wav2vec2[:MODEL], pocketsphinx[-phones]."),
+    typer.Option("--recognizer", help="moonshine (default), whisper:MODEL, wav2vec2:MODEL, pocketsphinx; repeatable."),
 ]
 VocoderName = Annotated[str, typer.Option(help="auto, hifigan, hifigan-universal, griffin-lim, or a checkpoint.")]
 Workers = Annotated[int, typer.Option(min=1, help="Processes that vocode and recognise.")]
@@ -90,7 +90,7 @@ def evaluate(
             if rank == 0:
                 evaluation = run_evaluation(one, chosen, listeners, cache, audio=audio, seed=seed)
                 assert evaluation is not None
-                evaluation.write(out / f"{slug(evaluation.title)}.json")
+                evaluation.write(out / file_name(evaluation))
                 found.append(evaluation)
         if rank == 0:
             show(found)
@@ -170,10 +170,12 @@ def show(evaluations: Sequence[Evaluation]) -> None:
             wide.print(table)
 
 
-def slug(title: str) -> str:
-    """A file name."""
-    plain = "".join(letter if letter.isalnum() or letter in ".-" else "-" for letter in title)
-    return "-".join(part for part in plain.split("-") if part)
+def file_name(evaluation: Evaluation) -> str:
+    """Another one for another system, length, list or state of training."""
+    lists = "+".join(sorted({result.group.split("/")[0] for result in evaluation.results}))
+    title = f"{evaluation.title}-{lists}-{len(evaluation.results)}-{evaluation.fingerprint[:6]}"
+    plain = "".join(letter if letter.isalnum() or letter in ".-+_" else "-" for letter in title)
+    return "-".join(part for part in plain.split("-") if part) + ".json"
 
 
 @contextmanager
