@@ -14,9 +14,8 @@ from rich.table import Table
 from clock_attention.evaluation.prompts import LISTS, PUBLISHED, fetch_prompts, load_prompts
 
 if TYPE_CHECKING:
-    from clock_attention.evaluation.evaluate import Evaluation, Report
+    from clock_attention.evaluation.evaluate import Evaluation
     from clock_attention.evaluation.systems import System
-    from clock_attention.speech.audio import MelConfig
 
 console = Console()
 
@@ -63,38 +62,23 @@ def evaluate(
     nodes: Nodes = 1,
 ) -> None:
     """Speak prompts, recognise the speech, and score what was understood."""
-    from clock_attention.evaluation.cache import Cache
-    from clock_attention.evaluation.chain import ChainSpec, Listeners
-    from clock_attention.evaluation.evaluate import evaluate as run_evaluation
+    from clock_attention.evaluation.chain import ChainSpec
+    from clock_attention.evaluation.session import Session, shared_mel
     from clock_attention.evaluation.systems import Length
 
     with clear_errors(), ExitStack() as stack:
         chosen = load_prompts(prompts, subset=subset, seed=seed, folder=lists)
         length = Length(mpr, pace)
         systems = [open_system(name, length, checkpoint, stack) for name in [system, *([compare] if compare else [])]]
-        fabric = launched(devices, nodes)
-        rank = fabric.global_rank if fabric else 0
         source = ChainSpec(shared_mel(systems), vocoder, tuple(recognizer or ["moonshine"]), tuple(mos or []))
-        listeners = stack.enter_context(Listeners(source, workers))
-        cache = Cache(out / "cache", rank)
-        audio = out / "audio" if keep_audio else None
-        found = []
-        for one in systems:
-            with progress(len(chosen[rank :: devices * nodes]), f"{one.name}, {length}", quiet=rank > 0) as report:
-                run_evaluation(
-                    one, chosen, listeners, cache, rank=rank, world=devices * nodes, audio=audio, report=report
-                )
-            if fabric:
-                fabric.barrier()
-                cache.reload()
-            if rank == 0:
-                evaluation = run_evaluation(one, chosen, listeners, cache, audio=audio, seed=seed)
-                assert evaluation is not None
-                evaluation.write(out / file_name(evaluation))
-                found.append(evaluation)
-        if rank == 0:
+        options: dict[str, Any] = {"workers": workers, "keep_audio": keep_audio, "devices": devices, "nodes": nodes}
+        session = stack.enter_context(Session(source, out, seed=seed, console=console, **options))
+        found = [one for each in systems if (one := session.evaluate(each, chosen))]
+        if session.leads:
+            for one in found:
+                one.write(out / file_name(one))
             show(found)
-            console.print(f"{len(chosen)} prompts each; sentence by sentence in {out}/*.json", highlight=False)
+            console.print(f"{len(chosen)} prompts; sentence by sentence in {out}/*.json", highlight=False)
 
 
 def prompts(
@@ -128,28 +112,6 @@ def open_system(name: str, length: Any, checkpoint: str, stack: ExitStack) -> Sy
     return VoiceSystem(voice, length, name=Path(name).name)
 
 
-def shared_mel(systems: Sequence[System]) -> MelConfig:
-    first = systems[0].mel
-    for other in systems[1:]:
-        if other.mel != first:
-            raise ValueError(
-                f"{systems[0].name} and {other.name} have different mel definitions and need different vocoders: "
-                "evaluate them one by one"
-            )
-    return first
-
-
-def launched(devices: int, nodes: int) -> Any:
-    """Fabric with its processes started, or None where one process is enough."""
-    if devices * nodes == 1:
-        return None
-    from lightning_fabric import Fabric
-
-    fabric = Fabric(accelerator="cpu", devices=devices, num_nodes=nodes, strategy="ddp")
-    fabric.launch()
-    return fabric
-
-
 def show(evaluations: Sequence[Evaluation]) -> None:
     """Tables: error rates, words lost and said again, alignment, differences."""
     from clock_attention.evaluation.tables import alignment_table, difference_table, score_table
@@ -176,15 +138,6 @@ def file_name(evaluation: Evaluation) -> str:
     title = f"{evaluation.title}-{lists}-{len(evaluation.results)}-{evaluation.fingerprint[:6]}"
     plain = "".join(letter if letter.isalnum() or letter in ".-+_" else "-" for letter in title)
     return "-".join(part for part in plain.split("-") if part) + ".json"
-
-
-@contextmanager
-def progress(total: int, title: str, *, quiet: bool = False) -> Iterator[Report]:
-    """A bar with the time left; on a plain output a line now and then."""
-    from clock_attention.evaluation.watching import Watch
-
-    with Watch(console, total, title, quiet) as watch:
-        yield watch.advance
 
 
 @contextmanager

@@ -14,17 +14,14 @@ from tempfile import TemporaryDirectory
 from typing import Any, Protocol
 
 import numpy as np
-import torch
-from torch import Tensor
 
-from clock_attention.alignment import attention_matrices
 from clock_attention.evaluation.cache import digest
 from clock_attention.evaluation.faults import measure_alignment
 from clock_attention.evaluation.prompts import Prompt
 from clock_attention.speech.audio import MelConfig, MelSpectrogram, Wave, resample, trim_silence
-from clock_attention.speech.model import SpeechModel, Synthesis
-from clock_attention.speech.phonemes import Phonemes, phonemizer, token_ids
+from clock_attention.speech.phonemes import phonemizer
 from clock_attention.speech.store import FeatureStore
+from clock_attention.speech.synthesis import Utterance, alignment_matrix
 from clock_attention.speech.teacher import TEACHER_RATE, Reading, Teacher
 from clock_attention.speech.voice import WEIGHTS, Voice, export
 
@@ -84,13 +81,10 @@ class VoiceSystem:
         self.voice = voice
         self.length = length or Length()
         self.name = name or voice.path.name
-        self.reader = phonemizer(voice.language.phonemizer)
-        if self.reader.symbols != voice.language.symbols:
-            raise ValueError(f"{voice.path} was made with another inventory of {self.reader.name!r}: train it again")
         weights = hashlib.sha256((voice.path / WEIGHTS).read_bytes()).hexdigest()
         card = voice.card
         self.fingerprint = digest(weights, card.model.model_dump(mode="json"), card.language.model_dump(mode="json"))
-        self.phonemes = lru_cache(maxsize=4096)(self.reader.__call__)
+        self.phonemes = lru_cache(maxsize=4096)(voice.phonemizer.__call__)
 
     def at(self, length: Length) -> VoiceSystem:
         """The same voice at another length."""
@@ -110,49 +104,23 @@ class VoiceSystem:
         return len(self.phonemes(prompt.text))
 
     def say(self, prompts: Sequence[Prompt]) -> list[Sound]:
-        readings = [self.phonemes(prompt.text) for prompt in prompts]
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            synthesis = self.synthesise(readings)
-        ceiling = any(issubclass(warning.category, RuntimeWarning) for warning in caught)
-        if ceiling and len(prompts) > 1:  # one clock that does not run out ends the batch: it must not cut the others
+        utterances = self.utter([prompt.text for prompt in prompts])
+        cut = self.voice.model.needs_pace and any(utterance.hit_ceiling for utterance in utterances)
+        if cut and len(prompts) > 1:  # one clock that does not run out ends the batch: it must not cut the others
             return [sound for prompt in prompts for sound in self.say([prompt])]
-        return self.sounds(readings, synthesis, ceiling)
+        return [sound_of(utterance) for utterance in utterances]
 
-    @torch.no_grad()
-    def synthesise(self, readings: Sequence[Phonemes]) -> Synthesis:
-        model, symbols = self.voice.model, self.voice.language.symbols
-        device = next(model.parameters()).device
-        lengths = torch.tensor([len(reading) for reading in readings], device=device)
-        tokens = torch.zeros(len(readings), int(lengths.max()), dtype=torch.long, device=device)
-        for row, reading in zip(tokens, readings, strict=True):
-            row[: len(reading)] = torch.tensor(token_ids(reading.tokens, symbols))
-        frames = None
-        if self.length.pace is not None:
-            frames = (natural_frames(model, tokens, lengths) / self.length.pace).round().long().clamp(min=1)
-        return model.synthesise(tokens, lengths, frames=frames, mpr=self.length.mpr)
-
-    def sounds(self, readings: Sequence[Phonemes], synthesis: Synthesis, ceiling: bool) -> list[Sound]:
-        # The most diagonal head of any layer, as in validation.
-        matrices = attention_matrices(
-            torch.cat(synthesis.weights, 1).float(), synthesis.steps, synthesis.tokens, heads="diagonal"
-        )
-        log_mels = self.voice.log_mel(synthesis.mel)
-        sounds = []
-        for item, (reading, matrix) in enumerate(zip(readings, matrices, strict=True)):
-            frames = int(synthesis.frames[item])
-            measures = measure_alignment(matrix, reading) | {"hit_ceiling": int(ceiling)}
-            sounds.append(Sound(frames, mel=log_mels[item, :frames].float().cpu().numpy(), measures=measures))
-        return sounds
+    def utter(self, texts: Sequence[str]) -> list[Utterance]:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)  # of the safety net: `hit_ceiling` is among the measures
+            return self.voice.utter(texts, mpr=self.length.mpr, pace=self.length.pace)
 
 
-def natural_frames(model: SpeechModel, tokens: Tensor, lengths: Tensor) -> Tensor:
-    """Frames of each item at the length that the model itself would choose.  (B,)"""
-    memory = model.encode(tokens, lengths)
-    if model.needs_pace:
-        step_pace = torch.as_tensor(model.clock_layers[-1].pace)
-        return step_pace * model.config.frames_per_step * memory.lengths
-    return model.predicted_frames(memory)
+def sound_of(utterance: Utterance) -> Sound:
+    """Its mel, and what the alignment of its most diagonal head says."""
+    measures = measure_alignment(alignment_matrix(utterance.weights), utterance.phonemes)
+    measures["hit_ceiling"] = int(utterance.hit_ceiling)
+    return Sound(len(utterance.mel), mel=utterance.mel.float().numpy(), measures=measures)
 
 
 class CopySynthesis:
