@@ -1,22 +1,83 @@
-"""The `clock-attention` command. Each part of the toolkit brings its own sub-commands."""
+"""The `clock-attention` command. Each part of the toolkit brings its own sub-commands, imported when they are used."""
 
 from __future__ import annotations
 
-import typer
+import sys
+from importlib import import_module
+from typing import Any, NamedTuple
 
-from clock_attention.evaluation import evaluate_cli
-from clock_attention.speech import corpus_cli, train_cli
+INSTALL = "pip install 'clock-attention[speech]'"
 
-app = typer.Typer(
-    help="Stochastic clock attention: prepare corpora, train, speak and evaluate.",
-    no_args_is_help=True,
-    pretty_exceptions_show_locals=False,
-)
-app.add_typer(corpus_cli.app, name="corpus")
-app.command()(train_cli.train)
-app.command()(train_cli.export)
-app.command()(evaluate_cli.evaluate)
-app.command()(evaluate_cli.prompts)
+try:
+    import typer
+    from typer.core import TyperCommand, TyperGroup
+except ModuleNotFoundError as error:
+    sys.exit(f"clock-attention: the command line needs {error.name}, which is not installed: {INSTALL}")
+
+
+class Command(NamedTuple):
+    """Where a sub-command is, and its line in the overview, which is shown without importing it."""
+
+    module: str
+    name: str
+    help: str
+
+
+COMMANDS = {
+    "speak": Command(
+        "clock_attention.speech.speak_cli",
+        "speak",
+        "Say a text at any pace or exact duration, with timestamps and a picture on request.",
+    ),
+    "corpus": Command("clock_attention.speech.corpus_cli", "app", "Make, prepare, fetch and look at corpora."),
+    "train": Command("clock_attention.speech.train_cli", "train", "Train a speech model on a prepared corpus."),
+    "export": Command(
+        "clock_attention.speech.train_cli",
+        "export",
+        "Make a voice of a training run: one folder with weights and all they need, free of executable content.",
+    ),
+}
+
+
+class LazyGroup(TyperGroup):
+    """Imports a sub-command when it is called: torch and its like take seconds, which the overview need not wait."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        return TyperCommand(cmd_name, help=COMMANDS[cmd_name].help) if cmd_name in COMMANDS else None
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        name, command, rest = super().resolve_command(ctx, args)
+        return name, load(name) if name in COMMANDS else command, rest
+
+
+def load(name: str) -> Any:
+    """The sub-command itself; says what to install where it needs something that is missing."""
+    module, attribute, _ = COMMANDS[name]
+    try:
+        found = getattr(import_module(module), attribute)
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.startswith("clock_attention"):
+            raise
+        typer.echo(f"`clock-attention {name}` needs {error.name}, which is not installed: {INSTALL}", err=True)
+        raise typer.Exit(1) from None
+    alone = typer.Typer(pretty_exceptions_show_locals=False, add_completion=False)
+    if isinstance(found, typer.Typer):
+        alone.add_typer(found, name=name)
+        command: Any = typer.main.get_command(alone)
+        return command.commands[name]
+    alone.command(name)(found)
+    return typer.main.get_command(alone)
+
+
+app = typer.Typer(cls=LazyGroup, no_args_is_help=True, pretty_exceptions_show_locals=False)
+
+
+@app.callback()
+def overview() -> None:
+    """Stochastic clock attention: prepare corpora, train, speak and evaluate."""
 
 
 def main() -> None:

@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from clock_attention.alignment import attention_matrices, path_durations, path_from_weights
+from clock_attention.alignment import FloatArray, IntArray, attention_matrices, path_durations, path_from_weights
 from clock_attention.speech.model import Clocks, Synthesis
 from clock_attention.speech.pacing import (
     FEWEST_FRAMES,
@@ -86,11 +86,7 @@ class Speech:
     @property
     def words(self) -> list[Interval]:
         """When each written word is spoken."""
-        spans: dict[int, tuple[int, int]] = {}
-        for token, word in enumerate(self.phonemes.word_index):
-            if word != NO_WORD:
-                spans[word] = (spans.get(word, (token,))[0], token + 1)
-        return self.alignment.grouped((self.phonemes.words[word], *span) for word, span in spans.items())
+        return word_intervals(self.phonemes, self.alignment)
 
     def tiers(self) -> dict[str, list[Interval]]:
         """Sentences, words and phones in seconds; pauses and word boundaries are phones without a label."""
@@ -115,6 +111,14 @@ class Speech:
         from clock_attention.speech.figure import save_figure
 
         save_figure(self, path)
+
+
+def word_intervals(phonemes: Phonemes, alignment: Alignment) -> list[Interval]:
+    spans: dict[int, tuple[int, int]] = {}
+    for token, word in enumerate(phonemes.word_index):
+        if word != NO_WORD:
+            spans[word] = (spans.get(word, (token,))[0], token + 1)
+    return alignment.grouped((phonemes.words[word], *span) for word, span in spans.items())
 
 
 def utter(
@@ -192,13 +196,17 @@ def cut_utterance(voice: Voice, synthesis: Synthesis, item: int, text: str, phon
     )
 
 
-def token_durations(weights: Sequence[Tensor], tokens: int, frames: int, frames_per_step: int) -> np.ndarray:
+def alignment_matrix(weights: Sequence[Tensor]) -> FloatArray:
+    """The attention that alignments follow: the most diagonal head of any layer.  (steps, T)"""
+    return attention_matrices(torch.cat(list(weights))[None], heads="diagonal")[0]
+
+
+def token_durations(weights: Sequence[Tensor], tokens: int, frames: int, frames_per_step: int) -> IntArray:
     """Mel frames of each token along the best monotone path; they sum to `frames`.  (T,)
 
-    The path follows the most diagonal head of any layer. Frames spent on the end token belong to the last token.
+    Frames spent on the end token belong to the last token.
     """
-    matrix = attention_matrices(torch.cat(list(weights))[None], heads="diagonal")[0]  # (steps, T)
-    path = np.minimum(path_from_weights(matrix), tokens - 1)
+    path = np.minimum(path_from_weights(alignment_matrix(weights)), tokens - 1)
     return path_durations(np.repeat(path, frames_per_step)[:frames], tokens)
 
 
