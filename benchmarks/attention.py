@@ -102,12 +102,15 @@ def measure(
 
     times: dict[str, list[float]] = {}
     with torch.set_grad_enabled(backward):
+        round_seconds = 0.0
         for name in names:
             if not fits(name, shape, backward):
                 continue
             if (once := seconds(call(name))) <= LONGEST_ONCE:
                 times[name] = [] if once * repetitions <= budget else [once]
-        for _ in range(repetitions):
+                round_seconds += once
+        # A few milliseconds are at the mercy of whatever else wakes up: short operations are repeated more often.
+        for _ in range(max(repetitions, min(41, int(8 / round_seconds)))):
             for name, values in times.items():
                 if len(values) != 1 or values[0] * repetitions <= budget:
                     values.append(seconds(call(name)))
