@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Annotated
 
 import typer
@@ -71,17 +72,49 @@ def chosen_config(preset: str | None, changes: list[str], out: Path, resume: boo
 
 
 def export(
-    run: Annotated[Path, typer.Argument(help="Folder of a training run.")],
-    voice: Annotated[Path, typer.Argument(help="Folder to write.")],
+    source: Annotated[str, typer.Argument(metavar="RUN", help="Folder of a training run; with --onnx also a voice.")],
+    target: Annotated[Path, typer.Argument(metavar="VOICE", help="Folder to write; with --onnx a file.")],
     licence: Annotated[str, typer.Option(help="Licence of the voice and its data, for its users.")] = "unknown",
     checkpoint: Annotated[str, typer.Option(help="best, last, or a checkpoint file.")] = "best",
+    onnx: Annotated[
+        bool, typer.Option("--onnx", help="Write the acoustic model as an .onnx file for use without torch.")
+    ] = False,
 ) -> None:
-    """Make a voice of a training run: one folder with weights and all they need, free of executable content."""
+    """Make a voice of a training run, or an ONNX file of either.
+
+    A voice is one folder with the weights and all they need, free of executable content. An ONNX file is its acoustic
+    model alone (parallel decoding): phoneme ids in, mel frames and attention out.
+    """
     from clock_attention.speech.voice import export as write_voice
 
     try:
-        card = write_voice(run, voice, licence=licence, which=checkpoint)
-    except (ValueError, FileNotFoundError) as error:
+        if onnx:
+            message = write_onnx(source, target, licence, checkpoint)
+        elif target.suffix.lower() == ".onnx":
+            raise ValueError(f"{target}: a voice is a folder; for an ONNX file add --onnx")
+        else:
+            card = write_voice(Path(source), target, licence=licence, which=checkpoint)
+            message = f"{target}: {card.provenance.steps} steps, validation L1 {card.provenance.valid_l1}"
+    except (ValueError, OSError, ImportError) as error:
         console.print(f"error: {error}", style="bold red", markup=False, highlight=False)
         raise typer.Exit(1) from None
-    console.print(f"{voice}: {card.provenance.steps} steps, validation L1 {card.provenance.valid_l1}", highlight=False)
+    console.print(message, highlight=False)
+
+
+def write_onnx(source: str, target: Path, licence: str, checkpoint: str) -> str:
+    """Export a voice, or a run by way of one; returns what to tell the user."""
+    try:
+        from clock_attention.speech.onnx_export import export_onnx
+    except ModuleNotFoundError as error:
+        raise ImportError(f"--onnx needs {error.name}: pip install 'clock-attention[vocoder]'") from None
+    from clock_attention.speech.voice import Voice
+    from clock_attention.speech.voice import export as write_voice
+
+    with TemporaryDirectory() as folder:
+        if (Path(source) / "run.json").exists():
+            write_voice(Path(source), Path(folder), licence=licence, which=checkpoint)
+            voice = Voice.load(folder)
+        else:
+            voice = Voice.load(source)
+        export_onnx(voice, target)
+    return f"{target}: {target.stat().st_size / 1e6:.1f} MB, {len(voice.language.symbols)} phonemes"

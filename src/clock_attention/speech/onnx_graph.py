@@ -1,0 +1,98 @@
+"""Building blocks of ONNX graphs: tensor operations and the layers that models are made of."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from torch import Tensor, nn
+
+from clock_attention.speech.hifigan_onnx import Graph
+
+
+class Arithmetic(Graph):
+    """Tensor operations by name; numbers and arrays may stand where a tensor can, and become constants."""
+
+    def value(self, x: Any, dtype: Any = np.float32) -> str:
+        if isinstance(x, str):
+            return x
+        array = x.detach().cpu().numpy() if isinstance(x, Tensor) else np.asarray(x, dtype)
+        return self.constant(f"constant_{len(self.weights)}", array)
+
+    def binary(self, operation: str, a: Any, b: Any, dtype: Any = np.float32) -> str:
+        return self.add(operation, self.value(a, dtype), self.value(b, dtype))
+
+    def plus(self, a: Any, b: Any, dtype: Any = np.float32) -> str:
+        return self.binary("Add", a, b, dtype)
+
+    def minus(self, a: Any, b: Any, dtype: Any = np.float32) -> str:
+        return self.binary("Sub", a, b, dtype)
+
+    def times(self, a: Any, b: Any, dtype: Any = np.float32) -> str:
+        return self.binary("Mul", a, b, dtype)
+
+    def over(self, a: Any, b: Any, dtype: Any = np.float32) -> str:
+        return self.binary("Div", a, b, dtype)
+
+    def matmul(self, a: str, b: Any) -> str:
+        return self.binary("MatMul", a, b)
+
+    def where(self, mask: str, a: Any, b: Any, dtype: Any = np.float32) -> str:
+        return self.add("Where", mask, self.value(a, dtype), self.value(b, dtype))
+
+    def cast(self, x: str, to: int) -> str:
+        return self.add("Cast", x, to=to)
+
+    def unsqueeze(self, x: str, *axes: int) -> str:
+        return self.add("Unsqueeze", x, self.value(list(axes), np.int64))
+
+    def reshape(self, x: str, *shape: int) -> str:
+        """0 keeps a dimension, −1 takes what is left."""
+        return self.add("Reshape", x, self.value(list(shape), np.int64))
+
+    def transpose(self, x: str, *order: int) -> str:
+        return self.add("Transpose", x, perm=list(order))
+
+    def total(self, x: str, axis: int) -> str:
+        return self.add("ReduceSum", x, self.value([axis], np.int64), keepdims=1)
+
+    def largest(self, x: str) -> str:
+        return self.add("ReduceMax", x, keepdims=0)
+
+    def size(self, x: str, axis: int) -> str:
+        return self.add("Gather", self.add("Shape", x), self.value(axis, np.int64))
+
+    def range(self, stop: str) -> str:
+        """0 … stop − 1, int64."""
+        return self.add("Range", self.value(0, np.int64), stop, self.value(1, np.int64))
+
+    def cut(self, x: str, stop: str, axis: int) -> str:
+        """The first `stop` entries along an axis."""
+        return self.add("Slice", x, self.value([0], np.int64), self.reshape(stop, 1), self.value([axis], np.int64))
+
+    def past_end(self, lengths: str, longest: str) -> str:
+        """The padding mask of sequences of these lengths.  (B,) → (B, longest)"""
+        return self.add("GreaterOrEqual", self.range(longest), self.unsqueeze(lengths, 1))
+
+    def linear(self, x: str, layer: nn.Module) -> str:
+        if isinstance(layer, nn.Identity):
+            return x
+        assert isinstance(layer, nn.Linear)
+        return self.plus(self.matmul(x, layer.weight.T.contiguous()), layer.bias)
+
+    def norm(self, x: str, layer: nn.Module) -> str:
+        if isinstance(layer, nn.Identity):
+            return x
+        assert isinstance(layer, nn.LayerNorm)
+        return self.add("LayerNormalization", x, self.value(layer.weight), self.value(layer.bias), epsilon=layer.eps)
+
+    def over_time(self, x: str, layer: nn.Module) -> str:
+        """A convolution of (B, L, E)."""
+        return self.transpose(self.convolution(self.transpose(x, 0, 2, 1), layer), 0, 2, 1)
+
+    def split_heads(self, x: str, heads: int) -> str:
+        """(B, L, H·D) → (B, H, L, D)"""
+        return self.transpose(self.reshape(x, 0, 0, heads, -1), 0, 2, 1, 3)
+
+    def join_heads(self, x: str) -> str:
+        return self.reshape(self.transpose(x, 0, 2, 1, 3), 0, 0, -1)
