@@ -36,6 +36,21 @@ COMMANDS = {
         "export",
         "Make a voice of a training run: one folder with weights and all they need, free of executable content.",
     ),
+    "evaluate": Command(
+        "clock_attention.evaluation.evaluate_cli",
+        "evaluate",
+        "Speak prompts, recognise the speech, and score what was understood.",
+    ),
+    "sweep": Command(
+        "clock_attention.evaluation.evaluate_cli",
+        "sweep",
+        "Evaluate systems over a range of lengths, and draw the counterparts of the paper's figures.",
+    ),
+    "prompts": Command(
+        "clock_attention.evaluation.evaluate_cli",
+        "prompts",
+        "Say where the paper's prompts come from, and fetch them with --download.",
+    ),
 }
 
 
