@@ -1,4 +1,4 @@
-"""`clock-attention evaluate` and `clock-attention prompts`."""
+"""`clock-attention evaluate`, `clock-attention sweep` and `clock-attention prompts`."""
 
 from __future__ import annotations
 
@@ -81,6 +81,53 @@ def evaluate(
             console.print(f"{len(chosen)} prompts; sentence by sentence in {out}/*.json", highlight=False)
 
 
+def sweep(
+    systems: Annotated[list[str], typer.Argument(help="Voices, runs, copy:CORPUS; NAME=FOLDER gives it a name.")],
+    prompts: Prompts,
+    mpr: Annotated[list[str] | None, typer.Option(help="Frames per phoneme: 6, 3:10 (default) or 3:10:0.5.")] = None,
+    cap: Annotated[float, typer.Option(min=1, help="Of autoregressive models that cannot stop, in MPR.")] = 7.0,
+    teacher: Annotated[
+        bool, typer.Option(help="Also the teacher's own speech, compressed in time to the same lengths.")
+    ] = True,
+    subset: Subset = None,
+    seed: Seed = 0,
+    recognizer: Recognizers = None,
+    vocoder: VocoderName = "auto",
+    out: Out = Path("runs/sweep"),
+    workers: Workers = 1,
+    keep_audio: KeepAudio = False,
+    mos: Predictors = None,
+    checkpoint: Checkpoint = "best",
+    lists: Lists = LISTS,
+    devices: Devices = 1,
+    nodes: Nodes = 1,
+) -> None:
+    """Evaluate systems over a range of lengths, and draw the counterparts of the paper's figures."""
+    from clock_attention.evaluation import sweep as sweeping
+    from clock_attention.evaluation.chain import ChainSpec
+    from clock_attention.evaluation.figures import draw_sample, draw_scores
+    from clock_attention.evaluation.session import Session, shared_mel
+    from clock_attention.evaluation.systems import Length, VoiceSystem
+
+    with clear_errors(), ExitStack() as stack:
+        chosen = load_prompts(prompts, subset=subset, seed=seed, folder=lists)
+        mprs = sweeping.parse_range(mpr or ["3:10"])
+        opened = [
+            open_system(name, Length(), checkpoint, stack) for name in [*systems, *(["teacher"] if teacher else [])]
+        ]
+        require_different_names(opened)
+        source = ChainSpec(shared_mel(opened), vocoder, tuple(recognizer or ["moonshine"]), tuple(mos or []))
+        options: dict[str, Any] = {"workers": workers, "keep_audio": keep_audio, "devices": devices, "nodes": nodes}
+        session = stack.enter_context(Session(source, out, seed=seed, console=console, **options))
+        found = sweeping.sweep(opened, chosen, mprs, session, cap)
+        if session.leads:
+            sweeping.write_sweep(out / "sweep.json", found, prompts=list(prompts), subset=len(chosen), seed=seed)
+            draw_scores(found, out / "scores.png")
+            draw_sample([one for one in opened if isinstance(one, VoiceSystem)], out, cap)
+            show(found, differences=False)
+            console.print(f"{len(chosen)} prompts; {out}/sweep.json, {out}/*.png", highlight=False)
+
+
 def prompts(
     download: Annotated[bool, typer.Option("--download", help="Fetch both lists from their homes.")] = False,
     out: Annotated[Path, typer.Option(help="Folder to keep the lists in.")] = LISTS,
@@ -100,6 +147,9 @@ def open_system(name: str, length: Any, checkpoint: str, stack: ExitStack) -> Sy
     from clock_attention.speech.audio import MelConfig
     from clock_attention.speech.store import FeatureStore
 
+    title, equals, path = name.partition("=")
+    if equals:
+        name = path
     if name in ("teacher", "teacher-paced", "teacher-audio"):
         return TeacherSystem(
             MelConfig.preset("hifigan"), length, vocoded=name != "teacher-audio", paced=name == "teacher-paced"
@@ -109,10 +159,17 @@ def open_system(name: str, length: Any, checkpoint: str, stack: ExitStack) -> Sy
             raise ValueError("copy-synthesis has the length of its recordings; `teacher` can be compressed in time")
         return CopySynthesis(FeatureStore.open(name.removeprefix("copy:")))
     voice = stack.enter_context(opened_voice(name, checkpoint))
-    return VoiceSystem(voice, length, name=Path(name).name)
+    return VoiceSystem(voice, length, name=title if equals else Path(name).name)
 
 
-def show(evaluations: Sequence[Evaluation]) -> None:
+def require_different_names(systems: Sequence[System]) -> None:
+    names = [one.name for one in systems]
+    for name in names:
+        if names.count(name) > 1:
+            raise ValueError(f"two systems are called {name!r}: name them on the command line, NAME=FOLDER")
+
+
+def show(evaluations: Sequence[Evaluation], differences: bool = True) -> None:
     """Tables: error rates, words lost and said again, alignment, differences."""
     from clock_attention.evaluation.tables import alignment_table, difference_table, score_table
 
@@ -121,7 +178,7 @@ def show(evaluations: Sequence[Evaluation]) -> None:
     for title, (header, *rows) in (
         ("What was understood", score_table(evaluations)),
         ("Alignment", alignment_table(evaluations)),
-        ("Differences, on the same sentences", difference_table(evaluations)),
+        ("Differences, on the same sentences", difference_table(evaluations, None if differences else [])),
     ):
         if rows:
             table = Table(title=title, title_justify="left")

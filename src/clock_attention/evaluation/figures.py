@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import cycle
 from pathlib import Path
@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 from clock_attention.alignment import FloatArray
 from clock_attention.evaluation.evaluate import Evaluation
 from clock_attention.evaluation.metrics import Interval, Measure
-from clock_attention.evaluation.sweep import SAMPLE, names, of_system
+from clock_attention.evaluation.sweep import CAP, SAMPLE, SAMPLE_MPRS, lengths_of, names, of_system
 from clock_attention.evaluation.systems import Length, VoiceSystem
 from clock_attention.speech.progress import read_log
 from clock_attention.speech.synthesis import alignment_matrix
@@ -43,7 +43,7 @@ def portrait(system: VoiceSystem, length: Length, text: str = SAMPLE) -> Portrai
     )
 
 
-def draw_portraits(columns: dict[str, Sequence[Portrait]], path: Path) -> None:
+def draw_portraits(columns: Mapping[str, Sequence[Portrait]], path: Path) -> None:
     """Attention maps and mels of several systems, on one time axis: figures 1 and 2 of the paper."""
     rows = max(map(len, columns.values()))
     longest = max(len(one.mel) for portraits in columns.values() for one in portraits)
@@ -66,6 +66,26 @@ def draw_portraits(columns: dict[str, Sequence[Portrait]], path: Path) -> None:
             )
             lower.set(xlabel="mel frame", ylabel="mel bin", xlim=(0, longest))
     save(figure, path)
+
+
+def draw_sample(systems: Sequence[VoiceSystem], folder: Path, cap: float = CAP) -> list[Path]:
+    """The paper's sample sentence: parallel systems at three lengths, autoregressive ones at their own."""
+    parallel = {
+        system.name: [portrait(system, Length(mpr=mpr)) for mpr in SAMPLE_MPRS]
+        for system in systems
+        if not system.voice.model.config.autoregressive
+    }
+    autoregressive = {
+        system.name: [portrait(system, lengths_of(system, [], cap)[0])]
+        for system in systems
+        if system.voice.model.config.autoregressive
+    }
+    drawn = []
+    for name, columns in (("parallel", parallel), ("autoregressive", autoregressive)):
+        if columns:
+            drawn.append(folder / f"{name}.png")
+            draw_portraits(columns, drawn[-1])
+    return drawn
 
 
 def draw_scores(evaluations: Sequence[Evaluation], path: Path) -> None:

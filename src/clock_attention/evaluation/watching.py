@@ -45,7 +45,7 @@ class Watch:
             self.bar.update(self.task, completed=self.done)
         elif not self.quiet and time.monotonic() - self.spoke > PLAIN_SECONDS:
             self.spoke = time.monotonic()
-            line = f"{self.title}: {self.done}/{self.total}, {minutes(self.left())} left"
+            line = f"{self.title}: {self.done}/{self.total}, {duration(self.left())} left"
             self.console.print(line, markup=False, highlight=False, soft_wrap=True)
             self.console.file.flush()
 
@@ -55,5 +55,7 @@ class Watch:
         return (self.total - self.done) * (time.monotonic() - self.started) / max(1, fresh)
 
 
-def minutes(seconds: float) -> str:
-    return f"{seconds / 60:.0f} min" if seconds < 3600 else f"{seconds / 3600:.1f} h"
+def duration(seconds: float) -> str:
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
