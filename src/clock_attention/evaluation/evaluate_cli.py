@@ -84,7 +84,7 @@ def evaluate(
 def sweep(
     systems: Annotated[list[str], typer.Argument(help="Voices, runs, copy:CORPUS; NAME=FOLDER gives it a name.")],
     prompts: Prompts,
-    mpr: Annotated[list[str] | None, typer.Option(help="Frames per phoneme: 6, 3:10 (default) or 3:10:0.5.")] = None,
+    mpr: Annotated[list[str] | None, typer.Option(help="6, 3:10 (default), 3:10:0.5 or natural.")] = None,
     cap: Annotated[float, typer.Option(min=1, help="Of autoregressive models that cannot stop, in MPR.")] = 7.0,
     teacher: Annotated[
         bool, typer.Option(help="Also the teacher's own speech, compressed in time to the same lengths.")

@@ -19,16 +19,18 @@ CAP = 7.0  # frames per phoneme at which autoregressive models are cut off that 
 
 
 def parse_range(texts: Sequence[str]) -> list[float]:
-    """ "3:10" (whole steps), "3:10:0.5", "6" → numbers in order, each once."""
+    """ "3:10" (whole steps), "3:10:0.5", "6" → numbers in order, each once; "natural" adds none."""
     values: set[float] = set()
     for text in texts:
+        if text == "natural":
+            continue
         try:
             first, *rest = (float(part) for part in text.split(":"))
             last, step = (rest + [1.0, 1.0])[:2] if rest else (first, 1.0)
             if len(rest) > 2 or step <= 0 or not 0 < first <= last:
                 raise ValueError
         except ValueError:
-            raise ValueError(f"--mpr {text}: expected a number or a range, such as 6, 3:10 or 3:10:0.5") from None
+            raise ValueError(f"--mpr {text}: expected 6, 3:10, 3:10:0.5 or natural") from None
         values.update(round(first + step * place, 6) for place in range(int((last - first) / step + 1e-9) + 1))
     return sorted(values)
 
@@ -46,6 +48,11 @@ def lengths_of(system: System, mprs: Sequence[float], cap: float = CAP) -> list[
     return [Length(), *(Length(mpr=mpr) for mpr in mprs)]
 
 
+def at(system: System, length: Length) -> System:
+    """The same system at another length; recordings have their own."""
+    return system.at(length) if isinstance(system, VoiceSystem | TeacherSystem) else system
+
+
 def sweep(
     systems: Sequence[System], prompts: Sequence[Prompt], mprs: Sequence[float], session: Session, cap: float = CAP
 ) -> list[Evaluation]:
@@ -53,8 +60,7 @@ def sweep(
     found = []
     for system in systems:
         for length in lengths_of(system, mprs, cap):
-            at_length = system.at(length) if isinstance(system, VoiceSystem | TeacherSystem) else system
-            evaluation = session.evaluate(at_length, prompts)
+            evaluation = session.evaluate(at(system, length), prompts)
             if evaluation is not None:
                 found.append(evaluation)
     return found

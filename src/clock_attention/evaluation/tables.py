@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from clock_attention.evaluation.document import Cells
 from clock_attention.evaluation.evaluate import Evaluation, paired_difference
 from clock_attention.evaluation.faults import COUNTED
-from clock_attention.evaluation.metrics import Interval
+from clock_attention.evaluation.metrics import Interval, Measure
 
-Cells = list[list[str]]
 MEASURES = {  # of the alignment, and their headings
     "word_skips": "words skipped",
     "word_repeats": "words repeated",
@@ -70,7 +70,18 @@ def number(name: str, value: float) -> str:
     return f"{value:.0f}" if name in COUNTED else f"{value:.3f}"
 
 
-def markdown(cells: Cells) -> str:
-    header, *rows = cells
-    lines = [header, ["---"] + ["---:"] * (len(header) - 1), *rows]
-    return "".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |\n" for line in lines)
+def sweep_table(evaluations: Sequence[Evaluation], recognizer: str, measure: Measure = "wer") -> Cells:
+    """One row a system, one column a length."""
+    scored = [one for one in evaluations if recognizer in one.recognizers]
+    lengths = list(dict.fromkeys(one.length for one in sorted(scored, key=lambda one: one.mpr or 0.0)))
+    rows = []
+    for system in dict.fromkeys(one.system for one in scored):
+        found = {
+            one.length: percent(one.scores[recognizer].interval(measure)) for one in scored if one.system == system
+        }
+        rows.append([system, *(found.get(length, "") for length in lengths)])
+    return [["system", *lengths], *rows]
+
+
+def percent(interval: Interval) -> str:
+    return f"{100 * interval.estimate:.1f} [{100 * interval.low:.1f}, {100 * interval.high:.1f}]"

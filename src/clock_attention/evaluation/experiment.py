@@ -1,0 +1,281 @@
+"""The whole experiment, stage by stage: corpora, trainings, voices, evaluations, report. Every stage can be repeated.
+
+OUT/corpora/NAME     feature stores
+OUT/runs/SYSTEM      trainings, continued until their schedule ends
+OUT/voices/SYSTEM    what they exported
+OUT/copy, sweep, hard, full      evaluations with their caches
+OUT/experiment.json  what was asked for, and how long each stage took
+OUT/report.md, report.html
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from clock_attention.evaluation.plan import (
+    CORPUS_SECONDS,
+    PRESETS,
+    RECOGNIZER_SECONDS,
+    SENTENCE_SECONDS,
+    VOCODER_SECONDS,
+    Contestant,
+    Preset,
+)
+from clock_attention.evaluation.sweep import best_shared, parse_range, read_sweep
+from clock_attention.speech.config import load_preset
+from clock_attention.speech.progress import read_log
+from clock_attention.speech.run import RunDescription
+from clock_attention.speech.store import write_atomically
+
+Run = Callable[[Sequence[str]], None]
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A command of `clock-attention` that is done when its output is there."""
+
+    name: str
+    command: Callable[[], list[str]]
+    done: Callable[[], bool]
+    seconds: float  # estimated, of what is left
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """What is to be done, and where."""
+
+    out: Path
+    preset: Preset
+    prompts: tuple[str, ...] = ("arctic", "harvard")
+    subset: int | None = None  # instead of the preset's
+    seed: int = 0
+    hours: float = 6.0  # of each synthetic corpus
+    text: Path | None = None  # for it; None: generated sentences
+    recognizers: tuple[str, ...] = ("moonshine",)
+    vocoder: str = "auto"
+    workers: int = 1
+    threads: int | None = None
+    full: bool = False  # all prompts at the best length, too
+    systems: tuple[str, ...] = ()  # only these; empty: all
+    changes: tuple[str, ...] = ()  # to every training
+    mprs: tuple[str, ...] = ()  # instead of the preset's
+    corpora: dict[str, Path] = field(default_factory=dict)  # made elsewhere
+    runs: dict[str, Path] = field(default_factory=dict)  # trained elsewhere
+    lists: Path = Path("data/prompts")
+    ljspeech: Path | None = None
+
+    def __post_init__(self) -> None:
+        known = [one.name for one in self.preset.contestants]
+        for name in (*self.systems, *self.runs):
+            if name not in known:
+                raise ValueError(f"no system {name!r} in this experiment; there are {', '.join(known)}")
+        for name in self.corpora:
+            if name not in self.preset.corpora:
+                raise ValueError(f"no corpus {name!r} in this experiment; there are {', '.join(self.preset.corpora)}")
+
+    @property
+    def contestants(self) -> list[Contestant]:
+        return [one for one in self.preset.contestants if not self.systems or one.name in self.systems]
+
+    def corpus(self, name: str) -> Path:
+        return self.corpora.get(name, self.out / "corpora" / name)
+
+    def run(self, name: str) -> Path:
+        return self.runs.get(name, self.out / "runs" / name)
+
+    def voice(self, name: str) -> Path:
+        return self.out / "voices" / name
+
+    def stages(self) -> list[Stage]:
+        used = dict.fromkeys(one.corpus for one in self.contestants)
+        stages = [self.corpus_stage(name) for name in used]
+        stages += [self.training_stage(one) for one in self.contestants]
+        stages += [self.export_stage(one) for one in self.contestants]
+        stages += [self.copy_stage(), self.sweep_stage(), self.hard_stage()]
+        return [*stages, self.full_stage()] if self.full else stages
+
+    def corpus_stage(self, name: str) -> Stage:
+        folder = self.corpus(name)
+        command = ["corpus", *self.preset.corpora[name], "--out", str(folder), "--workers", str(self.workers)]
+        synthetic = command[1] == "synthesize"
+        if synthetic:
+            command += ["--hours", f"{self.hours:g}", "--seed", str(self.seed)]
+            command += ["--text", str(self.text)] if self.text else []
+        elif self.ljspeech:
+            command[2] = str(self.ljspeech)
+        hours = self.hours if synthetic else 24.0
+        seconds = CORPUS_SECONDS * hours * max(1.0, 2 / self.workers)
+        return Stage(f"corpus {name}", lambda: command, lambda: (folder / "store.json").exists(), seconds)
+
+    def training_stage(self, one: Contestant) -> Stage:
+        run = self.run(one.name)
+        command = ["train", "--resume", "--corpus", str(self.corpus(one.corpus)), "--out", str(run)]
+        command += ["--threads", str(self.threads)] if self.threads else []
+        if one.name in self.runs:  # it brings its own options
+            steps = RunDescription.read(run).config.training.steps
+        else:
+            changes = [*self.preset.changes, *one.changes, f"seed={self.seed}", *self.changes]
+            steps = load_preset(self.preset.training).changed(changes).training.steps
+            command += ["--preset", self.preset.training, *(part for change in changes for part in ("--set", change))]
+        rows = read_log(run / "log.csv")
+        so_far = int(rows[-1]["step"]) if rows else 0
+        pace = float(rows[-1]["seconds"]) / so_far if so_far else self.preset.step_seconds
+        return Stage(
+            f"train {one.name}",
+            lambda: command,
+            lambda: (run / "checkpoints" / f"step-{steps:08d}.pt").exists(),
+            max(0, steps - so_far) * pace,
+        )
+
+    def export_stage(self, one: Contestant) -> Stage:
+        run, voice = self.run(one.name), self.voice(one.name)
+        command = ["export", str(run), str(voice), "--licence", self.preset.licence]
+
+        def done() -> bool:
+            card, best = voice / "voice.json", run / "checkpoints" / "best.pt"
+            return card.exists() and best.exists() and card.stat().st_mtime >= best.stat().st_mtime
+
+        return Stage(f"export {one.name}", lambda: command, done, 2.0)
+
+    def listening(self, out: Path, prompts: Sequence[str], subset: int | None) -> list[str]:
+        """Options of every evaluation."""
+        options = ["--out", str(out), "--seed", str(self.seed), "--vocoder", self.vocoder]
+        options += ["--workers", str(self.workers), "--lists", str(self.lists)]
+        options += [part for name in prompts for part in ("--prompts", name)]
+        options += [part for name in self.recognizers for part in ("--recognizer", name)]
+        return options + (["--subset", str(subset)] if subset else [])
+
+    def copy_stage(self) -> Stage:
+        corpus, out = self.corpus("natural" if self.uses("natural") else self.contestants[0].corpus), self.out / "copy"
+        command = ["sweep", f"copy:{corpus}", "--no-teacher"]
+        command += self.listening(out, [f"valid:{corpus}"], self.prompt_count)
+        return Stage("copy-synthesis", lambda: command, self.newer(out / "sweep.json"), self.cost(1, 100))
+
+    def uses(self, corpus: str) -> bool:
+        return any(one.corpus == corpus for one in self.contestants)
+
+    def sweep_stage(self) -> Stage:
+        out = self.out / "sweep"
+        mprs = self.mprs or self.preset.mprs
+        command = ["sweep", *self.voices, *(part for mpr in mprs for part in ("--mpr", mpr))]
+        command += [*self.teacher, *self.listening(out, self.prompts, self.prompt_count)]
+        lengths = 1 + len(parse_range(mprs))
+        parallel = sum(one.comparison != "autoregressive" for one in self.contestants) + self.preset.teacher
+        rows = lengths * parallel + len(self.contestants) + self.preset.teacher - parallel
+        return Stage(
+            "sweep", lambda: command, self.newer(out / "sweep.json"), self.cost(rows, self.prompt_count or 1852)
+        )
+
+    def hard_stage(self) -> Stage:
+        out = self.out / "hard"
+        command = ["sweep", *self.voices, "--mpr", "natural", *self.teacher, *self.listening(out, ["hard"], None)]
+        rows = len(self.contestants) + self.preset.teacher
+        return Stage("hard list", lambda: command, self.newer(out / "sweep.json"), self.cost(rows, 58))
+
+    def full_stage(self) -> Stage:
+        out = self.out / "full"
+
+        def command() -> list[str]:
+            """Known when the sweep has found the best length of the parallel systems."""
+            found = self.out / "sweep" / "sweep.json"
+            length = self.best_length() if found.exists() else None
+            mpr = length.removeprefix("MPR ") if length else "the best one of the sweep"
+            return ["sweep", *self.voices, "--mpr", mpr, *self.teacher, *self.listening(out, self.prompts, None)]
+
+        rows = len(self.contestants) + 1
+        return Stage("all prompts", command, self.newer(out / "sweep.json"), self.cost(rows, 1852))
+
+    def best_length(self) -> str | None:
+        evaluations = read_sweep(self.out / "sweep" / "sweep.json")
+        parallel = [one.name for one in self.contestants if one.comparison != "autoregressive"]
+        recognizer = next(iter(evaluations[0].recognizers))
+        return best_shared(evaluations, parallel, recognizer)
+
+    @property
+    def voices(self) -> list[str]:
+        return [f"{one.name}={self.voice(one.name)}" for one in self.contestants]
+
+    @property
+    def teacher(self) -> list[str]:
+        return ["--teacher" if self.preset.teacher else "--no-teacher"]
+
+    @property
+    def prompt_count(self) -> int | None:
+        return self.subset or self.preset.subset
+
+    def newer(self, path: Path) -> Callable[[], bool]:
+        """Results are complete when they are there, and were made after the voices."""
+
+        def done() -> bool:
+            cards = [self.voice(one.name) / "voice.json" for one in self.contestants]
+            times = [card.stat().st_mtime for card in cards if card.exists()]
+            return path.exists() and len(times) == len(cards) and path.stat().st_mtime >= max(times)
+
+        return done
+
+    def cost(self, rows: int, prompts: int) -> float:
+        """Seconds to vocode and recognise so many rows."""
+        listening = sum(RECOGNIZER_SECONDS.get(name.partition(":")[0], 0.3) for name in self.recognizers)
+        return rows * prompts * SENTENCE_SECONDS * (VOCODER_SECONDS + listening) / self.workers
+
+    def about(self) -> dict[str, Any]:
+        """What somebody needs to know who wants to do it again."""
+        return {
+            "preset": next((name for name, preset in PRESETS.items() if preset == self.preset), "custom"),
+            "training preset": self.preset.training,
+            "changes": list(self.changes),
+            "prompts": [Path(name).name for name in self.prompts],
+            "seed": self.seed,
+            "recognizers": [Path(name).name for name in self.recognizers],
+            "vocoder": self.vocoder,
+            "hours": self.hours,
+            "text": self.text.name if self.text else "generated sentences",
+        }
+
+
+def run_command(arguments: Sequence[str]) -> None:
+    """In a process of its own, whose memory is free again when it ends."""
+    ended = subprocess.run([sys.executable, "-m", "clock_attention.cli", *arguments])
+    if ended.returncode:
+        raise ChildProcessError(f"`clock-attention {shlex.join(arguments)}` ended with {ended.returncode}")
+
+
+def read_journal(out: Path) -> dict[str, Any]:
+    path = out / "experiment.json"
+    found: dict[str, Any] = json.loads(path.read_text("utf-8")) if path.exists() else {}
+    return found
+
+
+def perform(experiment: Experiment, run: Run = run_command, say: Callable[[str], None] = print) -> None:
+    """Do every stage that is not done, in order, and write down how long each took over all attempts."""
+    out = experiment.out
+    out.mkdir(parents=True, exist_ok=True)
+    journal = {"seconds": {}, **read_journal(out), **experiment.about()}
+    write_journal(out, journal)
+    for stage in experiment.stages():
+        if stage.done():
+            say(f"{stage.name}: done")
+            continue
+        arguments = stage.command()
+        say(f"{stage.name}: clock-attention {shlex.join(arguments)}")
+        begun = time.monotonic()
+        try:
+            run(arguments)
+        finally:
+            spent = journal["seconds"].get(stage.name, 0.0) + time.monotonic() - begun
+            journal["seconds"][stage.name] = round(spent, 1)
+            write_journal(out, journal)
+        if not stage.done():
+            raise ChildProcessError(f"{stage.name} has ended before it was complete: the same command continues it")
+
+
+def write_journal(out: Path, journal: dict[str, Any]) -> None:
+    write_atomically(out / "experiment.json", json.dumps(journal, indent=1, ensure_ascii=False))

@@ -1,0 +1,106 @@
+"""The experiment as tables: which systems are trained, on what, and what it costs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+Comparison = Literal["best", "paper", "autoregressive"]
+COMPARISONS = {
+    "best": "Each at its best: trained on several paces, positions that know the requested length.",
+    "paper": "As in the paper: one pace, absolute positions.",
+    "autoregressive": "Autoregressive decoding: free running, from its own previous frames.",
+}
+
+
+@dataclass(frozen=True)
+class Contestant:
+    """A system to train: the training preset with these changes, on one of the corpora."""
+
+    name: str
+    comparison: Comparison
+    corpus: str
+    changes: tuple[str, ...]
+
+
+# How the small experiment lets every system learn pace: the teacher reads at its own different speeds.
+SMALL = (
+    Contestant("parallel-clock", "best", "paces", ("cross_attention=clock",)),
+    Contestant("parallel-dot", "best", "paces", ("cross_attention=dot",)),
+    Contestant("paper-clock", "paper", "natural", ("cross_attention=clock", "positions=absolute")),
+    Contestant("paper-dot", "paper", "natural", ("cross_attention=dot", "positions=absolute")),
+    Contestant(
+        "causal-clock", "autoregressive", "natural", ("decoding=autoregressive", "clocks=causal", "positions=rotary")
+    ),
+    Contestant(
+        "printed-clock",
+        "autoregressive",
+        "natural",
+        ("decoding=autoregressive", "clocks=unnormalized", "positions=rotary"),
+    ),
+    Contestant(
+        "autoregressive-dot",
+        "autoregressive",
+        "natural",
+        ("decoding=autoregressive", "cross_attention=dot", "positions=rotary"),
+    ),
+)
+# LJSpeech has one pace: there it is learned from time-stretched mels.
+STRETCHED = ("positions=normalized", "stretch_share=0.5")
+PAPER = (
+    Contestant("paper-clock", "paper", "natural", ("cross_attention=clock",)),
+    Contestant("paper-dot", "paper", "natural", ("cross_attention=dot",)),
+    Contestant("parallel-clock", "best", "natural", ("cross_attention=clock", *STRETCHED)),
+    Contestant("parallel-dot", "best", "natural", ("cross_attention=dot", *STRETCHED)),
+    Contestant("causal-clock", "autoregressive", "natural", ("decoding=autoregressive", "clocks=causal")),
+    Contestant("printed-clock", "autoregressive", "natural", ("decoding=autoregressive", "clocks=unnormalized")),
+    Contestant("autoregressive-dot", "autoregressive", "natural", ("decoding=autoregressive", "cross_attention=dot")),
+)
+SPEEDS = ("0.6", "0.75", "0.9", "1.0", "1.15", "1.35", "1.6")
+
+
+@dataclass(frozen=True)
+class Preset:
+    """One size of the experiment."""
+
+    training: str  # the preset of `clock-attention train`
+    contestants: tuple[Contestant, ...]
+    corpora: dict[str, tuple[str, ...]]  # arguments of `clock-attention corpus` for each
+    licence: str  # of the corpora, and so of the voices
+    teacher: bool  # whether there is a teacher whose speech can be compressed in time
+    subset: int | None  # prompts of the sweep; None: all of them
+    step_seconds: float  # for the estimate, where no log says it: two cores of a 2021 server, or the paper's GPU
+    mprs: tuple[str, ...] = ("3:10",)
+    changes: tuple[str, ...] = field(default=())  # to every training
+
+
+PRESETS = {
+    "small": Preset(
+        training="small",
+        contestants=SMALL,
+        corpora={
+            "natural": ("synthesize",),
+            "paces": ("synthesize", *(part for speed in SPEEDS for part in ("--speed", speed))),
+        },
+        licence="Apache-2.0, synthetic speech of hibari-tts",
+        teacher=True,
+        subset=200,
+        step_seconds=0.6,
+    ),
+    "paper": Preset(
+        training="paper",
+        contestants=PAPER,
+        corpora={"natural": ("prepare", "data/LJSpeech-1.1", "--phonemizer", "arpabet")},
+        licence="public domain, LJSpeech-1.1",
+        teacher=False,
+        subset=None,
+        step_seconds=0.2,
+    ),
+}
+
+# CPU seconds for a second of audio, measured on the same two cores: HiFi-GAN V1, Moonshine tiny; Whisper base works on
+# half a minute at a time, however short the sentence.
+VOCODER_SECONDS = 0.8
+RECOGNIZER_SECONDS = {"moonshine": 0.15, "whisper": 0.6}
+SENTENCE_SECONDS = 3.0
+CORPUS_SECONDS = 60.0  # for an hour of the teacher's speech

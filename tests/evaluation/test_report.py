@@ -1,0 +1,140 @@
+"""Tables, claims and pages from results that were made up."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from clock_attention.evaluation.claims import check_claims
+from clock_attention.evaluation.document import Picture, Sounds, embedded
+from clock_attention.evaluation.evaluate import Evaluation, Result
+from clock_attention.evaluation.figures import draw_scores
+from clock_attention.evaluation.plan import SMALL
+from clock_attention.evaluation.report import Evidence, write_report
+from clock_attention.evaluation.tables import difference_table, score_table, sweep_table
+
+pytest.importorskip("jiwer", reason="jiwer is not installed")
+pytest.importorskip("whisper_normalizer", reason="whisper-normalizer is not installed")
+
+TEXTS = [
+    f"{animal} number {place} sat on the mat today" for place, animal in enumerate(["cat", "dog", "cow", "pig"] * 5)
+]
+
+
+def canned(system: str, mpr: float | None, wrong: int, faults: int = 0, cut: int = 0, deaf: bool = False) -> Evaluation:
+    """Twenty sentences of eight words; in `wrong` of them one word was misheard."""
+    results = tuple(
+        Result(
+            id=f"p{place}",
+            group="list",
+            text=text,
+            frames=100,
+            seconds=1.0,
+            measures={} if system == "teacher" else measures(faults if place == 0 else 0, cut if place == 0 else 0),
+            transcripts={"ear": "" if deaf else text.replace("sat", "zebra") if place < wrong else text},
+            opinions={},
+        )
+        for place, text in enumerate(TEXTS)
+    )
+    length = "natural" if mpr is None else f"MPR {mpr:g}"
+    return Evaluation(system, length, "f" * 32, "v", {"ear": "fingerprint"}, results, mpr)
+
+
+def measures(faults: int, cut: int) -> dict[str, float]:
+    counted = dict.fromkeys(("word_repeats", "skipped", "repeated", "expected_violations"), 0)
+    means = dict.fromkeys(("coverage", "focus", "normalized_entropy", "diagonal_deviation"), 0.5)
+    return {"word_skips": faults, "hit_ceiling": cut, **counted, **means}
+
+
+SWEEP = [
+    *(canned("parallel-clock", mpr, wrong) for mpr, wrong in ((None, 2), (4, 5), (6, 1), (10, 3))),
+    *(canned("parallel-dot", mpr, wrong) for mpr, wrong in ((None, 4), (4, 20), (6, 2), (10, 9))),
+    canned("causal-clock", None, 2),
+    *(canned("teacher", mpr, 0) for mpr in (None, 4, 6, 10)),
+]
+PAIRS = [("parallel-clock", "parallel-dot")]
+
+
+def verdicts(sweep=SWEEP, hard=()) -> dict[str, tuple[str, str]]:
+    header, *rows = check_claims(sweep, hard, PAIRS, "teacher", "ear")
+    assert header == ["claim", "measured", "verdict"]
+    return {claim: (measured, verdict) for claim, measured, verdict in rows}
+
+
+def test_claims_are_measured_at_the_best_length() -> None:
+    found = verdicts()
+    floor = found["parallel-clock at its best length is within 3 points of WER of teacher"]
+    assert floor[0].startswith("+0.62 [")
+    assert floor[0].endswith("points at MPR 6")
+    assert floor[1] == "holds"
+    difference = found["parallel-clock makes no more word errors than parallel-dot at their best shared length"]
+    assert difference[0].startswith("-0.62 [")
+    assert found["causal-clock makes at most twice the word errors of parallel-clock"][1] == "holds"
+    assert found["causal-clock stops by itself"] == ("0 of 20 were cut off", "holds")
+
+
+@pytest.mark.parametrize(
+    ("worse", "claim"),
+    [
+        (canned("parallel-clock", 6, 20), "within 3 points"),
+        (canned("parallel-clock", 7, 20, deaf=True), "below 20 %"),
+        (canned("parallel-clock", 6, 20), "no more word errors"),
+        (canned("causal-clock", None, 3), "at most twice"),
+        (canned("causal-clock", None, 0, cut=1), "stops by itself"),
+    ],
+)
+def test_claims_that_fail_are_said_to_fail(worse: Evaluation, claim: str) -> None:
+    sweep = [*(one for one in SWEEP if one.system != worse.system), worse]
+    assert next(verdict for text, (_, verdict) in verdicts(sweep).items() if claim in text) == "does not hold"
+
+
+def test_the_hard_list_is_judged_by_the_alignment() -> None:
+    claim = "parallel-clock skips and repeats no word of the hard list, by its alignment"
+    assert claim not in verdicts()
+    assert verdicts(hard=[canned("parallel-clock", None, 5)])[claim] == ("0 skipped, 0 repeated", "holds")
+    assert verdicts(hard=[canned("parallel-clock", None, 0, faults=2)])[claim][1] == "does not hold"
+
+
+def test_tables_have_a_row_for_every_system() -> None:
+    header, *rows = sweep_table(SWEEP, "ear")
+    assert header == ["system", "natural", "MPR 4", "MPR 6", "MPR 10"]
+    assert [row[0] for row in rows] == ["parallel-clock", "parallel-dot", "causal-clock", "teacher"]
+    assert rows[0][3].startswith("0.6 [")
+    assert rows[2][2:] == ["", "", ""]
+    assert len(score_table(SWEEP)) == 1 + len(SWEEP)
+    header, row = difference_table(SWEEP, [(0, 4)])
+    assert row[:2] == ["parallel-clock, natural − parallel-dot, natural", "ear"]
+    assert row[2].startswith("-1.25 [")
+
+
+def test_the_page_is_complete_and_needs_nothing_else(tmp_path: Path) -> None:
+    picture, sound = tmp_path / "scores.png", tmp_path / "a sound.flac"
+    draw_scores(SWEEP, picture)
+    sound.write_bytes(b"fLaC<&>")
+    about = {"preset": "small", "seed": 3, "recognizers": ["ear"], "seconds": {"train parallel-clock": 7200.0}}
+    evidence = Evidence(
+        about,
+        [one for one in SMALL if one.name in ("parallel-clock", "parallel-dot", "causal-clock")],
+        SWEEP,
+        hard=[canned("parallel-clock", None, 1)],
+        pictures=[Picture(picture, "Rates & intervals")],
+        sounds=[Sounds("“Heels.”", (("parallel-clock, natural", sound),))],
+    )
+    markdown, page = write_report(evidence, tmp_path / "out")
+    text, html = markdown.read_text("utf-8"), page.read_text("utf-8")
+    for needle in ("holds", "parallel-dot", "seed: 3", "2.0 h", "clock-attention", "synthetic speech"):
+        assert needle in text
+        assert needle in html
+    assert "![Rates & intervals](../scores.png)" in text
+    assert "[parallel-clock, natural](../a%20sound.flac)" in text
+    assert embedded(picture) in html
+    assert embedded(sound) in html
+    assert "Rates &amp; intervals" in html
+    assert "http" not in html
+    assert "<script" not in html
+
+
+def test_a_report_needs_only_a_sweep(tmp_path: Path) -> None:
+    markdown, _ = write_report(Evidence({}, [], SWEEP[:1], synthetic=False), tmp_path)
+    assert "hard list" not in markdown.read_text("utf-8")
