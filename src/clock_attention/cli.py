@@ -51,6 +51,11 @@ COMMANDS = {
         "prompts",
         "Say where the paper's prompts come from, and fetch them with --download.",
     ),
+    "experiment": Command(
+        "clock_attention.evaluation.experiment_cli",
+        "experiment",
+        "The paper's experiment from nothing to a report: corpora, trainings, evaluations. Repeat it to continue it.",
+    ),
 }
 
 
