@@ -219,12 +219,12 @@ def draw_source_clock(axis: Axes, view: View) -> None:
         axis.plot(clock.mean(1), place, color=SOURCE, linewidth=1.5)
     axis.set(xlim=(1.05, -0.05), xticks=[])  # mirrored: it runs away from the map as the text runs down
     axis.tick_params(axis="y", left=False, labelleft=False)
-    for label, place, height, colour in (("source clock", 0.5, 14, SOURCE), ("1", 1.0, 3, INK), ("0", 0.0, 3, INK)):
+    for label, reading, above, colour in (("source clock", 0.5, 14, SOURCE), ("1", 1.0, 3, INK), ("0", 0.0, 3, INK)):
         axis.annotate(
             label,
-            (place, 1.0),
+            (reading, 1.0),
             xycoords=("data", "axes fraction"),
-            xytext=(0, height),
+            xytext=(0, above),
             textcoords="offset points",
             ha="center",
             fontsize=9 if len(label) > 1 else 8,

@@ -15,7 +15,7 @@ from clock_attention.speech.sound_file import SoundFile, SoundPipe, check_sound_
 from clock_attention.speech.synthesis import Speech, join
 from clock_attention.timestamps import Interval, save_timestamps
 
-TIMESTAMP_FORMATS = (".textgrid", ".json", ".srt")
+TIMESTAMP_FORMATS = (".TextGrid", ".json", ".srt")
 
 
 class MelFile:
@@ -131,6 +131,6 @@ class Outputs:
 
 
 def check_ending(path: Path, endings: tuple[str, ...]) -> Path:
-    if path.suffix.lower() not in endings:
+    if path.suffix.lower() not in [ending.lower() for ending in endings]:
         raise ValueError(f"{path}: expected a name ending in {', '.join(endings)}")
     return check_writable(path)

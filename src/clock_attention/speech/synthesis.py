@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import math
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
@@ -41,6 +42,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 LONGEST_READING = 600  # letters read at once; longer sentences are cut before they are phonemized, to bound memory
+LONGEST_WORD = 60  # letters; the longest in English dictionaries has 45
+RE_LONG_RUN = re.compile(rf"\S{{{LONGEST_WORD},}}")
 LENGTH_BATCH = 16  # phrases whose length is predicted together
 FADE = 64  # samples at both ends of a phrase: no click where speech meets silence
 
@@ -291,11 +294,18 @@ def readings(voice: Voice, text: str, pause: float) -> Iterator[Sentence]:
 
 
 def short_sentences(text: str) -> Iterator[str]:
-    for sentence in split_sentences(text):
+    """Sentences, and parts of those that are too long to be read at once."""
+    # Reading takes time cubic in the length of what stands between two spaces.
+    for sentence in split_sentences(RE_LONG_RUN.sub(with_spaces, text)):
         if len(sentence) <= LONGEST_READING:
             yield sentence
         else:
             yield from split_phrases(sentence, LONGEST_READING, LONGEST_READING)
+
+
+def with_spaces(run: re.Match[str]) -> str:
+    """More characters than any word has: space after punctuation, and within what is still too long."""
+    return re.sub(rf"\w{{{LONGEST_WORD}}}(?=\w)", r"\g<0> ", re.sub(r"[^\w\s]", r"\g<0> ", run.group()))
 
 
 def with_boundary(phonemes: Phonemes) -> Phonemes:
