@@ -21,6 +21,7 @@ from clock_attention.evaluation.prompts import read_prompts
 from clock_attention.evaluation.results import report_experiment
 from clock_attention.speech.config import load_preset
 from clock_attention.speech.progress import COLUMNS
+from clock_attention.speech.vocoder import GriffinLim
 
 TINY = [
     *("width=16", "heads=2", "encoder_layers=1", "decoder_layers=1", "feed_forward=16", "prenet_width=8", "steps=4"),
@@ -155,6 +156,7 @@ class Guessing(recognizers.Listener):
 def test_the_whole_experiment_end_to_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     torch.set_num_threads(1)
     monkeypatch.setitem(recognizers.RECOGNIZERS, "guessing", Guessing)
+    monkeypatch.setattr(GriffinLim.__init__, "__defaults__", (2,))  # iterations: nobody listens
     prompts = tmp_path / "prompts.txt"
     prompts.write_text("The cat sat on the mat.\nNo, no, no.\n")
     # The real list is long.
@@ -170,6 +172,7 @@ def test_the_whole_experiment_end_to_end(tmp_path: Path, monkeypatch: pytest.Mon
         changes=tuple(TINY),
         mprs=("3", "6"),
         full=True,
+        systems=("parallel-clock", "parallel-dot", "causal-clock", "autoregressive-dot"),
     )
 
     def run(arguments) -> None:
@@ -179,7 +182,7 @@ def test_the_whole_experiment_end_to_end(tmp_path: Path, monkeypatch: pytest.Mon
     perform(experiment, run, say=lambda line: None)
     markdown, page = report_experiment(experiment)
     text = markdown.read_text("utf-8")
-    for one in preset.contestants:
+    for one in experiment.contestants:
         assert one.name in text
     table = json.loads((tmp_path / "out" / "sweep" / "sweep.json").read_text("utf-8"))
     found = {(one["system"], one["length"]) for one in table["evaluations"]}
@@ -187,7 +190,7 @@ def test_the_whole_experiment_end_to_end(tmp_path: Path, monkeypatch: pytest.Mon
     assert ("autoregressive-dot", "MPR 7") in found
     assert ("causal-clock", "natural") in found
     assert ("teacher", "MPR 6") in found
-    assert page.read_text("utf-8").count("<audio") >= 2 * len(preset.contestants)
+    assert page.read_text("utf-8").count("<audio") >= 2 * len(experiment.contestants)
     calls: list[object] = []
     perform(experiment, calls.append, say=lambda line: None)
     assert not calls

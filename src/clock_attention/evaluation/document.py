@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import html
 import os
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +13,7 @@ from pathlib import Path
 from clock_attention.speech.store import write_atomically
 
 Cells = list[list[str]]  # rows of a table, the header first
+NUMBER = re.compile(r"[-+]?\d")
 
 
 @dataclass(frozen=True)
@@ -39,15 +41,22 @@ Part = str | Cells | Heading | Picture | Sounds
 STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 72rem; margin: 2rem auto; padding: 0 1rem; color: #222; }
 table { border-collapse: collapse; margin: 1rem 0; font-size: 0.9rem; display: block; overflow-x: auto; }
-th, td { padding: 0.3rem 0.7rem; border-bottom: 1px solid #ddd; text-align: right; white-space: nowrap; }
-th:first-child, td:first-child { text-align: left; }
+th, td { padding: 0.3rem 0.7rem; border-bottom: 1px solid #ddd; text-align: left; }
+.number { text-align: right; white-space: nowrap; }
 img { max-width: 100%; } figcaption { color: #555; } audio { height: 2rem; }
 """
 
 
+def numeric(cells: Cells) -> list[bool]:
+    """Which columns hold numbers, and are aligned to the right."""
+    columns = zip(*cells[1:], strict=True)
+    found = [all(NUMBER.match(cell) for cell in column if cell) and any(column) for column in columns]
+    return found or [False] * len(cells[0])
+
+
 def markdown_table(cells: Cells) -> str:
     header, *rows = cells
-    lines = [header, ["---"] + ["---:"] * (len(header) - 1), *rows]
+    lines = [header, ["---:" if right else "---" for right in numeric(cells)], *rows]
     return "".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |\n" for line in lines)
 
 
@@ -96,8 +105,11 @@ def html_of(part: Part) -> str:
         ]
         return f"<p>{html.escape(part.caption)}</p>\n<table>{''.join(rows)}</table>"
     header, *body = part
-    rows = ["".join(f"<th>{html.escape(cell)}</th>" for cell in header)]
-    rows += ["".join(f"<td>{html.escape(cell)}</td>" for cell in row) for row in body]
+    kinds = [' class="number"' if right else "" for right in numeric(part)]
+    rows = ["".join(f"<th{kind}>{html.escape(cell)}</th>" for kind, cell in zip(kinds, header, strict=True))]
+    rows += [
+        "".join(f"<td{kind}>{html.escape(cell)}</td>" for kind, cell in zip(kinds, row, strict=True)) for row in body
+    ]
     return "<table>" + "".join(f"<tr>{row}</tr>" for row in rows) + "</table>"
 
 

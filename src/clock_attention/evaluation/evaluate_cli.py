@@ -135,10 +135,12 @@ def prompts(
     """Say where the paper's prompts come from, and fetch them with --download."""
     with clear_errors():
         for name, source in PUBLISHED.items():
-            console.print(f"{name}: {source.size} sentences, {source.url} ({source.licence})", highlight=False)
+            console.print(
+                f"{name}: {source.size} sentences, {source.url} ({source.licence})", highlight=False, soft_wrap=True
+            )
             path = fetch_prompts(name, out) if download else out / f"{name}.txt"
             state = str(path) if path.exists() else f"not in {out}: add --download, or put it at {path} yourself"
-            console.print(f"  {state}", highlight=False)
+            console.print(f"  {state}", highlight=False, soft_wrap=True)
 
 
 def open_system(name: str, length: Any, checkpoint: str, stack: ExitStack) -> System:

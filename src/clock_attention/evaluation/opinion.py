@@ -24,13 +24,18 @@ class Predictor(Protocol):
 
 
 class Dnsmos:
-    """Microsoft's DNSMOS P.835 and P.808 (package `speechmos`, weights inside): overall, signal, background."""
+    """Microsoft's DNSMOS P.835 and P.808 (package `speechmos`, weights inside): overall, signal, background.
+
+    Made to judge noise suppression; of synthetic speech it hears the vocoder's noise rather than odd prosody.
+    """
 
     def __init__(self) -> None:
         self._module = needs("speechmos.dnsmos", extra="mos")
         self.fingerprint = f"speechmos {version('speechmos')}"
 
     def __call__(self, wave: Wave, sample_rate: int) -> dict[str, float]:
+        if not len(wave):
+            raise ValueError("an empty recording has no quality to predict")
         samples = np.clip(resample(wave, sample_rate, RATE), -1.0, 1.0)
         scores: dict[str, Any] = self._module.run(samples, sr=RATE)
         return {name: float(scores[f"{name}_mos"]) for name in ("ovrl", "sig", "bak", "p808")}

@@ -67,8 +67,8 @@ def page(evidence: Evidence) -> list[Part]:
         parts.append(
             "The voices learned from synthetic speech (hibari-tts, itself distilled from another model's voice), not "
             "from recordings of a person. The row `teacher` is that speech through the same mel, vocoder and "
-            "recognizer: at its natural length it is copy-synthesis, the floor for every other row; at other lengths it is the same "
-            "speech compressed or stretched in time."
+            "recognizer: at its natural length it is copy-synthesis, the floor for every other row; at other lengths "
+            "it is the same speech compressed or stretched in time."
         )
     if evidence.recognizers:
         floor = "teacher" if "teacher" in names(evidence.sweep) else "copy-synthesis"

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import torch
 
-from clock_attention.evaluation.chain import keep_audio
 from clock_attention.evaluation.document import Picture, Sounds
 from clock_attention.evaluation.evaluate import Evaluation
 from clock_attention.evaluation.experiment import Experiment, read_journal
@@ -15,6 +14,7 @@ from clock_attention.evaluation.prompts import Prompt
 from clock_attention.evaluation.report import Evidence, write_report
 from clock_attention.evaluation.sweep import SAMPLE, at, lengths_of, read_sweep
 from clock_attention.evaluation.systems import Length, System, TeacherSystem, VoiceSystem
+from clock_attention.speech.sound_file import save_sound
 from clock_attention.speech.vocoder import Vocoder, load_vocoder
 from clock_attention.speech.voice import Voice
 
@@ -83,4 +83,5 @@ def record(experiment: Experiment) -> list[Sounds]:
 def write_sample(system: System, length: Length, prompt: Prompt, vocoder: Vocoder, path: Path) -> None:
     (sound,) = at(system, length).say([prompt])
     assert sound.mel is not None
-    keep_audio(path, vocoder(torch.from_numpy(sound.mel)), vocoder.mel.sample_rate)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    save_sound(path, vocoder(torch.from_numpy(sound.mel)), vocoder.mel.sample_rate)
