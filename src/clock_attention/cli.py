@@ -34,7 +34,7 @@ COMMANDS = {
     "export": Command(
         "clock_attention.speech.train_cli",
         "export",
-        "Make a voice of a training run: one folder with weights and all they need, free of executable content.",
+        "Make a voice of a training run, or an ONNX file of either.",
     ),
     "evaluate": Command(
         "clock_attention.evaluation.evaluate_cli",
