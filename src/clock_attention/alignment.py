@@ -11,7 +11,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
-import numba
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
@@ -100,42 +99,35 @@ def monotone_path(scores: Tensor | ArrayLike) -> IntArray:
     return _stay_or_advance(array) if array.shape[0] >= array.shape[1] else _always_advance(array)
 
 
-@numba.njit(cache=True, nogil=True)
+# One vectorised row at a time: as fast as compiled loops at these sizes, and the first call needs no compiler.
 def _stay_or_advance(scores: FloatArray) -> IntArray:
     queries, keys = scores.shape
     advanced = np.zeros((queries, keys), np.bool_)
-    best = np.full(keys + 1, -np.inf)  # best[t + 1] belongs to key t; best[0] is the impossible key before the first
-    best[1] = scores[0, 0]
+    best = np.full(keys, -np.inf)  # keys that cannot be reached yet stay at −∞
+    best[0] = scores[0, 0]
     for s in range(1, queries):
-        # Only keys that can be reached, and from which the last key can still be; downwards, so that best[t] is
-        # the previous query's.
-        for t in range(min(s, keys - 1), max(0, keys - queries + s) - 1, -1):
-            advanced[s, t] = best[t] > best[t + 1]
-            best[t + 1] = max(best[t], best[t + 1]) + scores[s, t]
+        advanced[s, 1:] = best[:-1] > best[1:]
+        best[1:] = np.maximum(best[:-1], best[1:])
+        best += scores[s]
     path = np.empty(queries, np.int64)
     t = keys - 1
     for s in range(queries - 1, -1, -1):
         path[s] = t
-        t -= advanced[s, t]
+        t -= int(advanced[s, t])
     return path
 
 
-@numba.njit(cache=True, nogil=True)
 def _always_advance(scores: FloatArray) -> IntArray:
     queries, keys = scores.shape
     came_from = np.zeros((queries, keys), np.int32)
     best = scores[0].copy()
     for s in range(1, queries):
-        row = np.full(keys, -np.inf)
-        source = s - 1
-        for t in range(s, keys - queries + s + 1):
-            if best[t - 1] >= best[source]:
-                source = t - 1
-            came_from[s, t] = source
-            row[t] = best[source] + scores[s, t]
-        best = row
+        highest = np.maximum.accumulate(best)
+        last_highest = np.maximum.accumulate(np.where(best == highest, np.arange(keys), 0))
+        came_from[s, 1:] = last_highest[:-1]
+        best = np.append(-np.inf, highest[:-1] + scores[s, 1:])
     path = np.empty(queries, np.int64)
-    t = queries - 1 + np.argmax(best[queries - 1 :])
+    t = queries - 1 + int(np.argmax(best[queries - 1 :]))
     for s in range(queries - 1, -1, -1):
         path[s] = t
         t = came_from[s, t]
