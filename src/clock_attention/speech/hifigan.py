@@ -161,9 +161,10 @@ def fold_weight_norm(state: dict[str, Tensor]) -> dict[str, Tensor]:
 
 
 def load_generator(path: Path, config: HifiganConfig) -> Generator:
-    generator = Generator(config)
+    with torch.device("meta"):  # random weights would take longer to draw than the real ones to read
+        generator = Generator(config)
     try:
-        generator.load_state_dict(read_weights(path))
+        generator.load_state_dict(read_weights(path), assign=True)
     except (RuntimeError, KeyError) as error:
         first = str(error).splitlines()[-1].strip()
         raise VocoderError(f"{path} does not hold the weights of the generator in its config.json: {first}") from None
