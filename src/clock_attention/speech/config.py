@@ -88,6 +88,7 @@ class TrainingConfig(Section):
     steps: PositiveInt = 100_000
     batch_size: PositiveInt = 48  # utterances over all processes
     batch_frames: Annotated[int, Field(ge=0)] = 0  # at most so many frames with padding, likewise; 0: no limit
+    longest_tokens: Annotated[int, Field(ge=0)] = 0  # utterances with more are left out, of validation too; 0: none are
     # Short utterances are easier to align: training starts with this share, the shortest, and has grown to all of them
     # after so many steps.
     short_share: Annotated[float, Field(gt=0, le=1)] = 1.0

@@ -10,13 +10,16 @@ import typer
 from rich.console import Console
 
 from clock_attention.speech.config import RunConfig, load_preset
-from clock_attention.speech.store import FeatureStore
+from clock_attention.speech.joined import open_corpora
 
 console = Console()
 
 
 def train(
-    corpus: Annotated[Path, typer.Option(help="Feature store, as written by `clock-attention corpus …`.")],
+    corpus: Annotated[
+        list[Path],
+        typer.Option(help="Feature store, from `clock-attention corpus …`; repeatable."),
+    ],
     out: Annotated[Path, typer.Option(help="Folder of the run.")],
     preset: Annotated[str | None, typer.Option(help="small, paper, or a TOML file. [default: small]")] = None,
     changes: Annotated[
@@ -40,7 +43,7 @@ def train(
 
     try:
         config = chosen_config(preset, changes or [], out, resume)
-        store = FeatureStore.open(corpus)
+        store = open_corpora(corpus)
         if threads:
             torch.set_num_threads(threads)
         cuda = accelerator in ("cuda", "gpu") or (accelerator == "auto" and torch.cuda.is_available())

@@ -10,6 +10,7 @@ import math
 import signal
 import threading
 import time
+from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -40,8 +41,9 @@ class Trainer:
     def __init__(self, config: RunConfig, store: Corpus, run: Path, fabric: Fabric) -> None:
         self.config, self.store, self.run, self.fabric = config, store, run, fabric
         training = config.training
-        self.batches = Batches(store, store.split("train"), training, fabric.world_size)
-        valid = store.split("valid") or store.split("train")
+        items = {name: within(store, store.split(name), training.longest_tokens) for name in ("train", "valid")}
+        self.batches = Batches(store, items["train"], training, fabric.world_size)
+        valid = items["valid"] or items["train"]
         chosen = np.random.default_rng(training.seed).permutation(len(valid))[: training.validation_utterances]
         self.valid_items = [valid[place] for place in chosen]
 
@@ -271,6 +273,11 @@ def learning_rate(training: TrainingConfig, step: int) -> float:
 
 def step_seed(seed: int, step: int, rank: int) -> int:
     return int(np.random.SeedSequence((seed, step, rank)).generate_state(1, np.uint64)[0] >> 1)
+
+
+def within(store: Corpus, items: Sequence[int], longest: int) -> list[int]:
+    """The items that have at most so many tokens; 0: all."""
+    return [item for item in items if not longest or len(store.utterances[item].tokens) <= longest]
 
 
 def corpus_pace(store: Corpus, config: RunConfig) -> float:
