@@ -107,7 +107,7 @@ def draw(speech: Speech, *, waveform: bool = True) -> Figure:
         raise ImportError("pictures need matplotlib: `pip install 'clock-attention[plot]'`") from None
 
     view = View.of(speech)
-    heights = {"wave": 0.6, "mel": 1.5, "attention": min(max(2.2, 0.16 * len(view.tokens)), 11.0), "target": 1.1}
+    heights = {"wave": 0.6, "mel": 1.5, "attention": min(max(2.2, 0.135 * len(view.tokens)), 11.0), "target": 1.1}
     rows = [row for row in heights if (row != "wave" or waveform) and (row != "target" or view.has_clocks)]
     side = 1.2 if view.has_clocks else 0.0
     width = min(max(7.0, 2.4 * view.seconds), 18.0)
@@ -251,7 +251,7 @@ def readings(clock: Tensor) -> FloatArray:
 def label_phonemes(axis: Axes, view: View) -> None:
     count = len(view.tokens)
     axis.set_yticks(np.arange(count) + 0.5, ["·" if token == WORD_BOUNDARY else token for token in view.tokens])
-    axis.tick_params(axis="y", labelsize=9 if count <= 60 else 7, length=0, pad=2)
+    axis.tick_params(axis="y", labelsize=8.5 if count <= 80 else 6.5, length=0, pad=2)
     for label in axis.get_yticklabels():
         label.set_color(FAINT if label.get_text() in "·,.!?" else INK)
 
