@@ -162,7 +162,8 @@ def test_phone_recognizers_are_scored_on_phones(make_voice: MakeVoice, tmp_path:
 
 
 @pytest.mark.slow
-def test_processes_find_what_one_process_finds(make_voice: MakeVoice, tmp_path: Path) -> None:
+def test_processes_find_what_one_process_finds(make_voice: MakeVoice, tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.syspath_prepend(Path(__file__).parents[2])  # the processes have to find the fakes
     torch.set_num_threads(1)
     system = VoiceSystem(make_voice())
     here = run(system, FakeSource(), tmp_path / "here")

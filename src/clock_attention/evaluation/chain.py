@@ -9,6 +9,7 @@ import signal
 import threading
 from collections.abc import Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -142,7 +143,13 @@ class Listeners:
                 return
             done, running = wait(running, return_when=FIRST_COMPLETED)
             for future in done:
-                yield future.result()
+                try:
+                    yield future.result()
+                except BrokenProcessPool:
+                    raise ChildProcessError(
+                        "a worker process was killed, perhaps for want of memory: the same command continues, "
+                        "with fewer --workers if it happens again"
+                    ) from None
 
 
 _chain: Chain | None = None
