@@ -27,6 +27,7 @@ TINY = [
     *("width=16", "heads=2", "encoder_layers=1", "decoder_layers=1", "feed_forward=16", "prenet_width=8", "steps=4"),
     *("batch_size=4", "validate_every=2", "pictures=0", "validation_utterances=2", "warmup_steps=1", "short_share=1.0"),
 ]
+STEPS = load_preset("small").training.steps
 
 
 def finish(stage: str, experiment: Experiment) -> None:
@@ -35,7 +36,7 @@ def finish(stage: str, experiment: Experiment) -> None:
     if kind == "corpus":
         path = experiment.corpus(name) / "store.json"
     elif kind == "train":
-        path = experiment.run(name) / "checkpoints" / "step-00016000.pt"
+        path = experiment.run(name) / "checkpoints" / f"step-{STEPS:08d}.pt"
         path.parent.mkdir(parents=True)
         (path.parent / "best.pt").touch()
     elif kind == "export":
@@ -116,11 +117,11 @@ def test_the_estimate_follows_the_log_of_a_run(tmp_path: Path) -> None:
     before = next(stage for stage in experiment.stages() if stage.name.startswith("train")).seconds
     run = experiment.run("parallel-clock")
     run.mkdir(parents=True)
-    row = dict.fromkeys(COLUMNS, "") | {"step": "8000", "seconds": "4000"}
+    row = dict.fromkeys(COLUMNS, "") | {"step": "1000", "seconds": "500"}
     (run / "log.csv").write_text(",".join(COLUMNS) + "\n" + ",".join(row[column] for column in COLUMNS) + "\n")
     after = next(stage for stage in experiment.stages() if stage.name.startswith("train")).seconds
-    assert before == 16000 * PRESETS["small"].step_seconds
-    assert after == 8000 * 0.5
+    assert before == STEPS * PRESETS["small"].step_seconds
+    assert after == (STEPS - 1000) * 0.5
 
 
 @pytest.mark.parametrize(

@@ -167,9 +167,7 @@ class Experiment:
         mprs = self.mprs or self.preset.mprs
         command = ["sweep", *self.voices, *(part for mpr in mprs for part in ("--mpr", mpr))]
         command += [*self.teacher, *self.listening(out, self.prompts, self.prompt_count)]
-        lengths = 1 + len(parse_range(mprs))
-        parallel = sum(one.comparison != "autoregressive" for one in self.contestants) + self.preset.teacher
-        rows = lengths * parallel + len(self.contestants) + self.preset.teacher - parallel
+        rows = self.rows(1 + len(parse_range(mprs)))
         return Stage(
             "sweep", lambda: command, self.newer(out / "sweep.json"), self.cost(rows, self.prompt_count or 1852)
         )
@@ -177,7 +175,7 @@ class Experiment:
     def hard_stage(self) -> Stage:
         out = self.out / "hard"
         command = ["sweep", *self.voices, "--mpr", "natural", *self.teacher, *self.listening(out, ["hard"], None)]
-        rows = len(self.contestants) + self.preset.teacher
+        rows = self.rows(1)
         return Stage("hard list", lambda: command, self.newer(out / "sweep.json"), self.cost(rows, 58))
 
     def full_stage(self) -> Stage:
@@ -190,8 +188,12 @@ class Experiment:
             mpr = length.removeprefix("MPR ") if length else "the best one of the sweep"
             return ["sweep", *self.voices, "--mpr", mpr, *self.teacher, *self.listening(out, self.prompts, None)]
 
-        rows = len(self.contestants) + 1
-        return Stage("all prompts", command, self.newer(out / "sweep.json"), self.cost(rows, 1852))
+        return Stage("all prompts", command, self.newer(out / "sweep.json"), self.cost(self.rows(2), 1852))
+
+    def rows(self, lengths: int) -> int:
+        """Evaluations of a sweep over so many lengths; autoregressive systems have one."""
+        parallel = sum(one.comparison != "autoregressive" for one in self.contestants)
+        return lengths * (parallel + self.preset.teacher) + len(self.contestants) - parallel
 
     def best_length(self) -> str | None:
         evaluations = read_sweep(self.out / "sweep" / "sweep.json")
