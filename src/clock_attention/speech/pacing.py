@@ -15,7 +15,7 @@ from clock_attention.speech.phonemes import NO_WORD, PAUSES, WORD_BOUNDARY, Phon
 SLOWEST, FASTEST = 0.5, 2.0  # pace: 2 is twice as fast
 # Below one frame a phoneme nothing is said; above so many a model is asked for what no corpus holds.
 FEWEST_FRAMES, MOST_FRAMES = 1, 50
-LONGEST_PHRASE = 110  # phonemes: about as many as the longest utterances of a training corpus
+LONGEST_PHRASE = 110  # phonemes, where a voice does not say how long the utterances were that it has learned from
 PAUSE = 0.3  # seconds between sentences, at natural pace
 PHRASE_PAUSE = 0.1  # seconds after punctuation at which a very long sentence had to be cut
 # What it costs to cut a sentence after these, in shares of a phrase's length.
@@ -110,7 +110,7 @@ class Phrase:
     pause: float
 
 
-def cut_phrases(phonemes: Phonemes, pause: float, longest: int = LONGEST_PHRASE) -> list[Phrase]:
+def cut_phrases(phonemes: Phonemes, pause: float, longest: int) -> list[Phrase]:
     """A sentence in phrases of at most `longest` tokens and about equal length, the last followed by `pause` seconds.
 
     Cut after punctuation where possible, else between words, else anywhere. A word boundary at a cut or at the

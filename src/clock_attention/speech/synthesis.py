@@ -287,10 +287,10 @@ def readings(voice: Voice, text: str, pause: float) -> Iterator[Sentence]:
             continue
         if previous is not None:
             closed = with_boundary(previous[1])
-            yield Sentence(previous[0], closed, cut_phrases(closed, pause))
+            yield Sentence(previous[0], closed, cut_phrases(closed, pause, voice.longest_phrase))
         previous = sentence, phonemes
     if previous is not None:
-        yield Sentence(*previous, cut_phrases(previous[1], 0.0))
+        yield Sentence(*previous, cut_phrases(previous[1], 0.0, voice.longest_phrase))
 
 
 def short_sentences(text: str) -> Iterator[str]:

@@ -25,7 +25,7 @@ from torch import Tensor
 from clock_attention.speech import synthesis
 from clock_attention.speech.config import ModelConfig, TrainingConfig
 from clock_attention.speech.model import SpeechModel
-from clock_attention.speech.pacing import PAUSE
+from clock_attention.speech.pacing import LONGEST_PHRASE, PAUSE
 from clock_attention.speech.phonemes import Phonemizer, phonemizer
 from clock_attention.speech.run import Language, RunDescription
 from clock_attention.speech.store import write_atomically
@@ -106,6 +106,11 @@ class Voice:
     @property
     def language(self) -> Language:
         return self.card.language
+
+    @property
+    def longest_phrase(self) -> int:
+        """Phonemes that the model has learned to say in one piece; longer sentences are spoken in phrases."""
+        return self.card.provenance.training.longest_tokens or LONGEST_PHRASE
 
     @property
     def device(self) -> torch.device:
