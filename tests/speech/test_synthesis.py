@@ -3,6 +3,7 @@
 import math
 import warnings
 import weakref
+from dataclasses import replace
 
 import numpy as np
 import pytest
