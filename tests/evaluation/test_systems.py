@@ -21,6 +21,7 @@ from clock_attention.evaluation.systems import (
     samples_of,
     stretched,
 )
+from clock_attention.speech import synthesis
 from clock_attention.speech.audio import PRESETS, MelConfig
 from clock_attention.speech.config import load_preset
 from clock_attention.speech.training import train
@@ -60,13 +61,29 @@ def test_pace_is_relative_to_the_natural_length(make_voice: MakeVoice) -> None:
 def test_a_clock_that_never_runs_out_does_not_cut_the_others(make_voice: MakeVoice, monkeypatch) -> None:
     """The safety net ends a whole batch; then every utterance is spoken alone, and only the stalled ones are marked."""
     system = VoiceSystem(make_voice(**AUTOREGRESSIVE))
-    utter, stalled = system.utter, PROMPTS[1].text
+    render, stalled = synthesis.render, system.phonemes(PROMPTS[1].text)
 
-    def utter_one_badly(texts):
-        return [replace(utterance, stopped_by_itself=stalled not in texts) for utterance in utter(texts)]
+    def render_one_badly(voice, texts, readings, pacing, frames):
+        finished = stalled not in readings
+        return [replace(one, stopped_by_itself=finished) for one in render(voice, texts, readings, pacing, frames)]
 
-    monkeypatch.setattr(system, "utter", utter_one_badly)
+    monkeypatch.setattr(synthesis, "render", render_one_badly)
     assert [sound.measures["hit_ceiling"] for sound in system.say(PROMPTS[:3])] == [0, 1, 0]
+
+
+def test_long_sentences_are_spoken_in_phrases_unless_asked_otherwise(make_voice: MakeVoice) -> None:
+    text = "The cat sat on the mat, and the dog sat on the log, and the pig sat on the wig, and all of them were fat, "
+    prompt = Prompt("long", text + text + "and that was that.", "test")
+    voice = make_voice()
+    phrases, whole = VoiceSystem(voice, Length(mpr=4)), VoiceSystem(voice, Length(mpr=4), whole=True)
+    assert whole.size(prompt) > voice.longest_phrase
+    (one,), (other,) = phrases.say([prompt]), whole.say([prompt])
+    assert other.frames == 4 * whole.size(prompt)
+    assert one.frames == pytest.approx(other.frames, rel=0.1)
+    assert one.measures["words"] == other.measures["words"]
+    assert phrases.identity(prompt) != whole.identity(prompt)
+    first, second, third = (sound.frames for sound in phrases.say([PROMPTS[0], prompt, PROMPTS[1]]))
+    assert (first, second, third) == (4 * whole.size(PROMPTS[0]), one.frames, 4 * whole.size(PROMPTS[1]))
 
 
 @pytest.mark.parametrize(

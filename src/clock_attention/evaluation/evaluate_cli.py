@@ -34,6 +34,7 @@ Workers = Annotated[int, typer.Option(min=1, help="Processes that vocode and rec
 Out = Annotated[Path, typer.Option(help="Folder of results, with their cache.")]
 KeepAudio = Annotated[bool, typer.Option("--keep-audio", help="Keep the audio, as flac, in OUT/audio.")]
 Predictors = Annotated[list[str] | None, typer.Option("--mos", help="Predict opinion scores: dnsmos.")]
+Whole = Annotated[bool, typer.Option("--whole", help="Speak long sentences in one piece instead of in phrases.")]
 Checkpoint = Annotated[str, typer.Option(help="Of a training run: best, last, or a checkpoint file.")]
 Devices = Annotated[int, typer.Option(min=1, help="Ranks on each node; each takes its share of the prompts.")]
 Nodes = Annotated[int, typer.Option(min=1, help="Machines.")]
@@ -57,6 +58,7 @@ def evaluate(
     keep_audio: KeepAudio = False,
     mos: Predictors = None,
     checkpoint: Checkpoint = "best",
+    whole: Whole = False,
     lists: Lists = LISTS,
     devices: Devices = 1,
     nodes: Nodes = 1,
@@ -69,7 +71,9 @@ def evaluate(
     with clear_errors(), ExitStack() as stack:
         chosen = load_prompts(prompts, subset=subset, seed=seed, folder=lists)
         length = Length(mpr, pace)
-        systems = [open_system(name, length, checkpoint, stack) for name in [system, *([compare] if compare else [])]]
+        systems = [
+            open_system(name, length, checkpoint, stack, whole) for name in [system, *([compare] if compare else [])]
+        ]
         source = ChainSpec(shared_mel(systems), vocoder, tuple(recognizer or ["moonshine"]), tuple(mos or []))
         options: dict[str, Any] = {"workers": workers, "keep_audio": keep_audio, "devices": devices, "nodes": nodes}
         session = stack.enter_context(Session(source, out, seed=seed, console=console, **options))
@@ -98,6 +102,7 @@ def sweep(
     keep_audio: KeepAudio = False,
     mos: Predictors = None,
     checkpoint: Checkpoint = "best",
+    whole: Whole = False,
     lists: Lists = LISTS,
     devices: Devices = 1,
     nodes: Nodes = 1,
@@ -113,7 +118,8 @@ def sweep(
         chosen = load_prompts(prompts, subset=subset, seed=seed, folder=lists)
         mprs = sweeping.parse_range(mpr or ["3:10"])
         opened = [
-            open_system(name, Length(), checkpoint, stack) for name in [*systems, *(["teacher"] if teacher else [])]
+            open_system(name, Length(), checkpoint, stack, whole)
+            for name in [*systems, *(["teacher"] if teacher else [])]
         ]
         require_different_names(opened)
         source = ChainSpec(shared_mel(opened), vocoder, tuple(recognizer or ["moonshine"]), tuple(mos or []))
@@ -143,7 +149,7 @@ def prompts(
             console.print(f"  {state}", highlight=False, soft_wrap=True)
 
 
-def open_system(name: str, length: Any, checkpoint: str, stack: ExitStack) -> System:
+def open_system(name: str, length: Any, checkpoint: str, stack: ExitStack, whole: bool = False) -> System:
     """A system by its name on the command line."""
     from clock_attention.evaluation.systems import CopySynthesis, TeacherSystem, VoiceSystem, opened_voice
     from clock_attention.speech.audio import MelConfig
@@ -161,7 +167,7 @@ def open_system(name: str, length: Any, checkpoint: str, stack: ExitStack) -> Sy
             raise ValueError("copy-synthesis has the length of its recordings; `teacher` can be compressed in time")
         return CopySynthesis(FeatureStore.open(name.removeprefix("copy:")))
     voice = stack.enter_context(opened_voice(name, checkpoint))
-    return VoiceSystem(voice, length, name=title if equals else Path(name).name)
+    return VoiceSystem(voice, length, name=title if equals else Path(name).name, whole=whole)
 
 
 def require_different_names(systems: Sequence[System]) -> None:

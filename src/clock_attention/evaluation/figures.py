@@ -37,7 +37,7 @@ class Portrait:
 
 
 def portrait(system: VoiceSystem, length: Length, text: str = SAMPLE) -> Portrait:
-    (utterance,) = system.at(length).utter([text])
+    utterance = system.at(length).utter(text)
     return Portrait(
         str(length), alignment_matrix(utterance.weights), utterance.mel.numpy(), tuple(utterance.phonemes.tokens)
     )

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
 from importlib.metadata import version
+from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Protocol
@@ -16,14 +18,18 @@ from typing import Any, Protocol
 import numpy as np
 
 from clock_attention.evaluation.cache import digest
-from clock_attention.evaluation.faults import measure_alignment
+from clock_attention.evaluation.faults import measure_alignment, pooled_measures
 from clock_attention.evaluation.prompts import Prompt
+from clock_attention.speech import synthesis
 from clock_attention.speech.audio import MelConfig, MelSpectrogram, Wave, resample, trim_silence
-from clock_attention.speech.phonemes import phonemizer
+from clock_attention.speech.pacing import Pacing, Phrase, cut_phrases
+from clock_attention.speech.phonemes import Phonemes, phonemizer
 from clock_attention.speech.store import FeatureStore
 from clock_attention.speech.synthesis import Utterance, alignment_matrix
 from clock_attention.speech.teacher import TEACHER_RATE, Reading, Teacher
 from clock_attention.speech.voice import WEIGHTS, Voice, export
+
+ENDLESS = 1_000_000  # phonemes: no sentence is longer
 
 
 @dataclass(frozen=True)
@@ -73,14 +79,19 @@ class System(Protocol):
 
 
 class VoiceSystem:
-    """A voice. Parallel ones keep the length exactly; for causal clocks it is the pace, for the others the cap."""
+    """A voice. Parallel ones keep the length exactly; for causal clocks it is the pace, for the others the cap.
+
+    Sentences longer than the utterances that a voice has learned from are spoken in phrases, as they always are; with
+    `whole` in one piece.
+    """
 
     vocoded = True
 
-    def __init__(self, voice: Voice, length: Length | None = None, name: str = "") -> None:
+    def __init__(self, voice: Voice, length: Length | None = None, name: str = "", *, whole: bool = False) -> None:
         self.voice = voice
         self.length = length or Length()
         self.name = name or voice.path.name
+        self.longest = ENDLESS if whole else voice.longest_phrase
         weights = hashlib.sha256((voice.path / WEIGHTS).read_bytes()).hexdigest()
         card = voice.card
         self.fingerprint = digest(weights, card.model.model_dump(mode="json"), card.language.model_dump(mode="json"))
@@ -98,29 +109,52 @@ class VoiceSystem:
 
     def identity(self, prompt: Prompt) -> dict[str, Any]:
         tokens = self.phonemes(prompt.text).tokens
-        return {"text": prompt.text, "tokens": tokens, "mpr": self.length.mpr, "pace": self.length.pace}
+        length = {"mpr": self.length.mpr, "pace": self.length.pace, "longest": self.longest}
+        return {"text": prompt.text, "tokens": tokens, **length}
 
     def size(self, prompt: Prompt) -> int:
         return len(self.phonemes(prompt.text))
 
     def say(self, prompts: Sequence[Prompt]) -> list[Sound]:
-        utterances = self.utter([prompt.text for prompt in prompts])
-        cut = self.voice.model.needs_pace and any(utterance.hit_ceiling for utterance in utterances)
-        if cut and len(prompts) > 1:  # one clock that does not run out ends the batch: it must not cut the others
-            return [sound for prompt in prompts for sound in self.say([prompt])]
-        return [sound_of(utterance) for utterance in utterances]
+        """All phrases of all prompts as one batch."""
+        cut = [cut_phrases(self.phonemes(prompt.text), 0.0, self.longest) for prompt in prompts]
+        utterances = iter(self.render([phrase.phonemes for phrases in cut for phrase in phrases]))
+        return [self.joined(phrases, list(islice(utterances, len(phrases)))) for phrases in cut]
 
-    def utter(self, texts: Sequence[str]) -> list[Utterance]:
+    def utter(self, text: str) -> Utterance:
+        """A text in one piece, to look at."""
+        return self.render([self.phonemes(text)])[0]
+
+    def render(self, readings: Sequence[Phonemes]) -> list[Utterance]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)  # of the safety net: `hit_ceiling` is among the measures
-            return self.voice.utter(texts, mpr=self.length.mpr, pace=self.length.pace)
+            texts = [" ".join(reading.words) for reading in readings]
+            utterances = synthesis.render(self.voice, texts, readings, self.pacing, None)
+        cut = self.voice.model.needs_pace and any(utterance.hit_ceiling for utterance in utterances)
+        if cut and len(readings) > 1:  # one clock that does not run out ends the batch: it must not cut the others
+            return [utterance for reading in readings for utterance in self.render([reading])]
+        return utterances
+
+    def joined(self, phrases: Sequence[Phrase], utterances: Sequence[Utterance]) -> Sound:
+        """Phrases of one sentence with the pauses between them; measures are pooled."""
+        rate = self.voice.frames_per_second / self.pacing.speed(self.voice.language.mpr)
+        silence = math.log(self.mel.log_floor)
+        mels = []
+        for phrase, utterance in zip(phrases, utterances, strict=True):
+            pause = np.full((round(phrase.pause * rate), self.mel.n_mels), silence, np.float32)
+            mels += [utterance.mel.float().numpy(), pause]
+        mel = np.concatenate(mels)
+        return Sound(len(mel), mel=mel, measures=pooled_measures([measures_of(one) for one in utterances]))
+
+    @property
+    def pacing(self) -> Pacing:
+        return Pacing.of(self.length.pace, self.length.mpr, None)
 
 
-def sound_of(utterance: Utterance) -> Sound:
-    """Its mel, and what the alignment of its most diagonal head says."""
+def measures_of(utterance: Utterance) -> dict[str, float]:
+    """What the alignment of its most diagonal head says."""
     measures = measure_alignment(alignment_matrix(utterance.weights), utterance.phonemes)
-    measures["hit_ceiling"] = int(utterance.hit_ceiling)
-    return Sound(len(utterance.mel), mel=utterance.mel.float().numpy(), measures=measures)
+    return measures | {"hit_ceiling": int(utterance.hit_ceiling)}
 
 
 class CopySynthesis:
