@@ -14,12 +14,14 @@ from hypothesis.extra.numpy import arrays
 from clock_attention import clock_attention
 from clock_attention.alignment import (
     attention_matrices,
+    crossing_times,
     durations,
     measure_quality,
     monotone_path,
     path_durations,
     path_from_clocks,
     path_from_weights,
+    whole_durations,
 )
 from clock_attention.clocks import clock_pair
 
@@ -83,6 +85,53 @@ def test_a_skipped_key_costs_the_path_one_step_and_no_more():
 
 
 @settings(deadline=None, max_examples=30)
+@given(st.lists(st.integers(1, 6), min_size=1, max_size=9))
+def test_attention_that_jumps_is_crossed_where_it_jumps(spent):
+    weights = np.repeat(np.eye(len(spent)), spent, axis=0)
+    assert crossing_times(weights).tolist() == np.cumsum(spent).tolist()
+
+
+@given(st.lists(st.floats(1.6, 6), min_size=1, max_size=9))
+def test_crossings_find_boundaries_within_a_query(spent):
+    """Each query attends to what it covers; a hard path can only end a key at a whole query."""
+    ends = np.cumsum(spent)
+    queries = int(np.ceil(ends[-1]))
+    ends[-1] = queries
+    starts = np.concatenate([[0.0], ends[:-1]])
+    first = np.arange(queries)[:, None]
+    weights = np.clip(np.minimum(ends, first + 1) - np.maximum(starts, first), 0, None)
+    assert np.abs(crossing_times(weights) - ends).max() < 0.1
+
+
+@given(matrices(longest=9))
+def test_crossings_never_decrease_and_stay_within_the_queries(weights):
+    weights[0, 0] += 0.1  # attends to something
+    times = crossing_times(weights)
+    assert times.shape == (weights.shape[1],)
+    assert (np.diff(times, prepend=0.0) >= 0).all()
+    assert times[-1] == len(weights)
+
+
+def test_queries_that_attend_nothing_move_no_crossing():
+    weights = np.repeat(np.eye(2), 4, axis=0)
+    weights[[1, 5]] = 0.0
+    assert crossing_times(weights).tolist() == [4.0, 8.0]
+
+
+@given(st.lists(st.floats(0, 40), min_size=1, max_size=12).map(sorted), st.integers(1, 40))
+def test_whole_durations_sum_to_the_steps_and_leave_no_key_out_that_fits(ends, steps):
+    spent = whole_durations(ends, steps)
+    assert spent.sum() == steps
+    assert spent.min() >= (1 if steps >= len(ends) else 0)
+
+
+def test_whole_durations_round_where_there_is_room_and_make_room_where_there_is_none():
+    assert whole_durations([2.4, 5.6, 9.0], 9).tolist() == [2, 4, 3]
+    assert whole_durations([0.0, 0.0, 3.0], 4).tolist() == [1, 1, 2]
+    assert whole_durations([9.0, 9.0, 9.0], 9).tolist() == [7, 1, 1]
+    assert whole_durations([1.0, 1.4, 1.6, 2.0], 2).tolist() == [1, 0, 1, 0]
+
+
 @given(st.data(), st.integers(1, 3), st.integers(1, 3), st.integers(1, 9), st.integers(1, 9))
 def test_padding_never_matters(data, batch, heads, queries, keys):
     weights = np.random.default_rng(data.draw(st.integers(0, 2**16))).random((batch, heads, queries, keys))

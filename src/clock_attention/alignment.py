@@ -153,6 +153,36 @@ def durations(
     return [path_durations(path_from_weights(matrix), matrix.shape[1]) for matrix in matrices]
 
 
+def crossing_times(weights: Tensor | ArrayLike) -> FloatArray:
+    """When attention moves on from each key of one (S, T) matrix, in queries, 0 … S, finer than a query.  (T,)
+
+    Key t ends where the share of attention on later keys reaches one half, between the centres s + ½ of two queries.
+    The share may not fall back in time, so the times never decrease; the last one is S.
+    """
+    array = _check_weights(_floats(weights))
+    attended, rows = _attending_rows(array)
+    past = np.maximum.accumulate(1 - np.cumsum(rows, axis=1), axis=0)
+    centres = np.concatenate([[0.0], np.flatnonzero(attended) + 0.5, [len(array)]])
+    crossings = [np.interp(0.5, np.concatenate([[0.0], share, [1.0]]), centres) for share in past.T[:-1]]
+    return np.array([*crossings, float(len(array))])
+
+
+def whole_durations(ends: ArrayLike, steps: int) -> IntArray:
+    """Whole steps of each key from the times at which keys end; they sum to `steps`, at least one each if there are
+    as many steps as keys.  (T,) → (T,)"""
+    times = np.asarray(ends, dtype=np.float64)
+    if times.ndim != 1 or not len(times) or not np.isfinite(times).all() or (np.diff(times) < 0).any():
+        raise ValueError(f"ends: got {times!r}, expected (T,) times that never decrease")
+    if steps < 1:
+        raise ValueError(f"steps: got {steps}, expected at least 1")
+    fewest = np.arange(1, len(times) + 1) if steps >= len(times) else np.zeros(len(times), np.int64)
+    whole = np.clip(np.rint(times), 0, steps).astype(np.int64)
+    whole[-1] = steps
+    whole = np.maximum.accumulate(np.maximum(whole, fewest) - fewest) + fewest
+    whole = np.minimum(whole, steps - (fewest[-1] - fewest))  # room for those that follow
+    return np.diff(whole, prepend=0)
+
+
 @dataclass(frozen=True)
 class Quality:
     """How well one attention matrix aligns. Made by `measure_quality`, which defines each number."""
