@@ -21,6 +21,7 @@ class Command(NamedTuple):
     module: str
     name: str
     help: str
+    extra: str = "speech"  # what to install for it
 
 
 COMMANDS = {
@@ -28,6 +29,12 @@ COMMANDS = {
         "clock_attention.speech.speak_cli",
         "speak",
         "Say a text at any pace or exact duration, with timestamps and a picture on request.",
+    ),
+    "app": Command(
+        "clock_attention.app",
+        "app",
+        "Open a web page that speaks: pace, exact duration, timestamps, pictures.",
+        "app",
     ),
     "corpus": Command("clock_attention.speech.corpus_cli", "app", "Make, prepare, fetch and look at corpora."),
     "train": Command("clock_attention.speech.train_cli", "train", "Train a speech model on a prepared corpus."),
@@ -75,13 +82,14 @@ class LazyGroup(TyperGroup):
 
 def load(name: str) -> Any:
     """The sub-command itself; says what to install where it needs something that is missing."""
-    module, attribute, _ = COMMANDS[name]
+    module, attribute, _, extra = COMMANDS[name]
     try:
         found = getattr(import_module(module), attribute)
     except ModuleNotFoundError as error:
         if error.name is None or error.name.startswith("clock_attention"):
             raise
-        typer.echo(f"`clock-attention {name}` needs {error.name}, which is not installed: {INSTALL}", err=True)
+        install = f"pip install 'clock-attention[{extra}]'"
+        typer.echo(f"`clock-attention {name}` needs {error.name}, which is not installed: {install}", err=True)
         raise typer.Exit(1) from None
     alone = typer.Typer(pretty_exceptions_show_locals=False, add_completion=False)
     if isinstance(found, typer.Typer):
