@@ -70,6 +70,19 @@ def test_a_voice_carries_all_that_its_corpus_said(run, voice):
     torch.testing.assert_close(loaded.log_mel(loaded.standardised(mel)), mel)
 
 
+def test_half_precision_halves_the_file_and_speaks_alike(run, voice, tmp_path):
+    export(run, tmp_path / "half", licence="CC0", half=True)
+    sizes = [(folder / "model.safetensors").stat().st_size for folder in (tmp_path / "half", voice)]
+    assert sizes[0] < 0.65 * sizes[1]
+    asked = (torch.tensor([[1, 2, 3]]), torch.tensor([3]))
+    half, whole = (
+        Voice.load(folder).model.synthesise(*asked, frames=torch.tensor([11])).mel
+        for folder in (tmp_path / "half", voice)
+    )
+    assert half.dtype == torch.float32
+    torch.testing.assert_close(half, whole, rtol=0, atol=0.02)
+
+
 def test_the_last_checkpoint_can_be_exported_too(run, tmp_path):
     assert export(run, tmp_path / "last", licence="", which="last").provenance.steps == 6
 

@@ -79,6 +79,7 @@ def export(
     target: Annotated[Path, typer.Argument(metavar="VOICE", help="Folder to write; with --onnx a file.")],
     licence: Annotated[str, typer.Option(help="Licence of the voice and its data, for its users.")] = "unknown",
     checkpoint: Annotated[str, typer.Option(help="best, last, or a checkpoint file.")] = "best",
+    half: Annotated[bool, typer.Option("--half", help="Store a voice's weights in half precision.")] = False,
     onnx: Annotated[
         bool, typer.Option("--onnx", help="Write the acoustic model as an .onnx file for use without torch.")
     ] = False,
@@ -96,7 +97,7 @@ def export(
         elif target.suffix.lower() == ".onnx":
             raise ValueError(f"{target}: a voice is a folder; for an ONNX file add --onnx")
         else:
-            card = write_voice(Path(source), target, licence=licence, which=checkpoint)
+            card = write_voice(Path(source), target, licence=licence, which=checkpoint, half=half)
             message = f"{target}: {card.provenance.steps} steps, validation L1 {card.provenance.valid_l1}"
     except (ValueError, OSError, ImportError) as error:
         console.print(f"error: {error}", style="bold red", markup=False, highlight=False)

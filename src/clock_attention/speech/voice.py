@@ -275,11 +275,12 @@ def check_weights(path: Path, expected: dict[str, Tensor], found: dict[str, Tens
             raise VoiceError(f"{path}: {name} holds values that are not finite numbers")
 
 
-def export(run: Path, folder: Path, *, licence: str, which: str = "best") -> VoiceCard:
+def export(run: Path, folder: Path, *, licence: str, which: str = "best", half: bool = False) -> VoiceCard:
     """Write the weights of a run, averaged ones where it has them, and all it takes to use them.
 
     Args:
         which: "best" (lowest validation L1), "last", or the path of a checkpoint.
+        half: store weights in half precision; they are computed with in single precision all the same.
     """
     from clock_attention.speech import checkpoint
 
@@ -304,7 +305,9 @@ def export(run: Path, folder: Path, *, licence: str, which: str = "best") -> Voi
     )
     folder.mkdir(parents=True, exist_ok=True)
     temporary = folder / f".{WEIGHTS}"
-    save_file({name: tensor.contiguous() for name, tensor in weights.items()}, temporary)
+    dtype = torch.float16 if half else torch.float32
+    save_file({name: tensor.to(dtype).contiguous() for name, tensor in weights.items()}, temporary)
+    temporary.chmod(0o644)  # safetensors keeps what it writes to its owner
     os.replace(temporary, folder / WEIGHTS)
     write_atomically(folder / CARD, card.model_dump_json(indent=1))
     return card
