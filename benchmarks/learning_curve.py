@@ -1,0 +1,116 @@
+"""How fast does a run learn to speak? Word error of held-out sentences, validation L1 and alignment against time.
+
+    python benchmarks/learning_curve.py runs/small --prompts valid:runs/corpus --subset 50 \
+        --checkpoints runs/small/snapshots/*.pt --out results/learning_curve
+
+Checkpoints are files that a run wrote and somebody kept (a run itself keeps the last two and the best). Each is spoken,
+vocoded and recognised; L1 and alignment measures come from the log. Time is that of training, without validation.
+Writes OUT.json and OUT.png.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import os
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from clock_attention.evaluation.chain import ChainSpec
+from clock_attention.evaluation.evaluate_cli import open_system
+from clock_attention.evaluation.prompts import load_prompts
+from clock_attention.evaluation.session import Session, shared_mel
+from clock_attention.evaluation.systems import Length
+from clock_attention.speech import checkpoint
+
+
+def log_rows(run: Path) -> list[dict[str, float]]:
+    with open(run / "log.csv", encoding="utf-8") as file:
+        return [{key: float(value) for key, value in row.items() if value} for row in csv.DictReader(file)]
+
+
+def measure(arguments: argparse.Namespace) -> dict[str, Any]:
+    prompts = load_prompts(arguments.prompts, subset=arguments.subset, seed=arguments.seed)
+    points = []
+    for path in arguments.checkpoints:
+        state = checkpoint.read(path)
+        with ExitStack() as stack:
+            system = open_system(str(arguments.run), Length(), str(path), stack, False)
+            chain = ChainSpec(shared_mel([system]), arguments.vocoder, ("moonshine",), ())
+            session = stack.enter_context(
+                Session(chain, arguments.cache, seed=arguments.seed, console=Console(), workers=arguments.workers)
+            )
+            found = session.evaluate(system, prompts)
+            assert found is not None
+        score = found.scores["moonshine"].to_json()
+        seconds, cpu_seconds = state["seconds"]
+        points.append({"step": state["step"], "seconds": seconds, "cpu_seconds": cpu_seconds, **score})
+        print(f"step {state['step']}, {cpu_seconds / 60:.0f} min of processor time: WER {score['wer']}", flush=True)
+    rows = log_rows(arguments.run)
+    return {
+        "run": arguments.run.name,
+        "prompts": arguments.prompts,
+        "sentences": len(prompts),
+        "seed": arguments.seed,
+        "recognizer": "moonshine",
+        "points": sorted(points, key=lambda point: point["step"]),
+        "validation": [row for row in rows if "valid_l1" in row],
+    }
+
+
+def draw(result: dict[str, Any], path: Path) -> None:
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(1, 3, figsize=(11, 3.2), layout="constrained")
+    points, rows = result["points"], result["validation"]
+    minutes = [point["cpu_seconds"] / 60 for point in points]
+    wer = [100 * point["wer"]["estimate"] for point in points]
+    spread = [
+        [abs(100 * point["wer"][side] - value) for point, value in zip(points, wer, strict=True)]
+        for side in ("low", "high")
+    ]
+    axes[0].errorbar(minutes, wer, spread, fmt="o-", capsize=3)
+    axes[0].set(title=f"word error, {result['sentences']} held-out sentences", ylabel="%", ylim=(0, None))
+    for axis, name, title in (
+        (axes[1], "valid_l1", "validation L1"),
+        (axes[2], "align_focus", "largest attention weight, mean"),
+    ):
+        axis.plot([row["cpu_seconds"] / 60 for row in rows], [row[name] for row in rows], "o-")
+        axis.set_title(title)
+    for axis in axes:
+        axis.set_xlabel("processor time of training, minutes")
+        axis.grid(alpha=0.3)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.png")
+    figure.savefig(temporary, dpi=120)
+    temporary.replace(path)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("run", type=Path)
+    parser.add_argument("--prompts", nargs="+", required=True)
+    parser.add_argument("--subset", type=int, default=50)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--checkpoints", type=Path, nargs="+", required=True)
+    parser.add_argument("--vocoder", default="hifigan")
+    parser.add_argument("--workers", type=int, default=1)
+    parser.add_argument("--cache", type=Path, default=Path("runs/evaluation"))
+    parser.add_argument("--out", type=Path, required=True, help="without suffix")
+    arguments = parser.parse_args()
+    result = measure(arguments)
+    arguments.out.parent.mkdir(parents=True, exist_ok=True)
+    temporary = arguments.out.with_suffix(f".{os.getpid()}")
+    temporary.write_text(json.dumps(result, indent=1))
+    temporary.replace(arguments.out.with_suffix(".json"))
+    draw(result, arguments.out.with_suffix(".png"))
+
+
+if __name__ == "__main__":
+    main()
