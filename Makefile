@@ -14,7 +14,9 @@ $(INSTALLED): pyproject.toml constraints.txt
 	touch $@
 
 demo: install
-	$(BIN)/python examples/warped_copy.py --out out/demo.png
+	mkdir -p out
+	$(BIN)/clock-attention speak "The birch canoe slid on the smooth planks." \
+		-o out/demo.wav --plot out/demo.png --timestamps out/demo.TextGrid
 
 lint: install
 	$(BIN)/ruff check .
@@ -31,6 +33,7 @@ bench: install
 	$(BIN)/python benchmarks/attention.py
 	$(BIN)/python benchmarks/training_step.py
 	$(BIN)/python benchmarks/streaming.py
+	$(BIN)/python benchmarks/speak.py
 
 format: install
 	$(BIN)/ruff check --fix .
