@@ -239,7 +239,10 @@ def app(
     most_characters: Annotated[int, typer.Option(min=1, help="Longest text that is accepted.")] = MOST_CHARACTERS,
     browser: Annotated[bool, typer.Option(help="Open the page in a browser.")] = False,
 ) -> None:
-    """Open a web page that speaks: pace, exact duration, timestamps, pictures. For this machine only, unless told."""
+    """Open a web page that speaks: pace, exact duration, timestamps, pictures.
+
+    It is for this machine only, unless told otherwise.
+    """
     try:
         speaker = Speaker(Voice.load(voice), vocoder=vocoder, most_characters=most_characters)
         # Loads and compiles everything, and says what is wrong with the vocoder, before the first visitor comes.

@@ -1,6 +1,10 @@
 """The exported ONNX file says what the torch model says, at any lengths, and tells its user what to feed it."""
 
 import json
+import re
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -146,3 +150,16 @@ def test_mistakes_of_the_command_are_explained(tmp_path, arguments, complaint):
     assert result.exit_code == 1
     assert complaint in " ".join(result.output.split())
     assert "Traceback" not in result.output
+
+
+def test_the_documented_example_needs_neither_torch_nor_this_package(tmp_path):
+    example = re.search(
+        r"```python\n(.*?)```", (Path(__file__).parents[2] / "docs" / "onnx.md").read_text("utf-8"), re.DOTALL
+    )[1]
+    export_onnx(Voice.load(tiny_voice(tmp_path / "voice")), tmp_path / "voice.onnx")
+    without = "import sys; sys.modules.update(dict.fromkeys(['torch', 'clock_attention', 'onnx']))\n"
+    result = subprocess.run(
+        [sys.executable, "-c", without + example], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert result.returncode == 0, result.stderr
+    assert len(result.stdout.splitlines()) == 10
