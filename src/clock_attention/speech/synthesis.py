@@ -19,7 +19,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from clock_attention.alignment import FloatArray, IntArray, attention_matrices, path_durations, path_from_weights
+from clock_attention.alignment import FloatArray, IntArray, attention_matrices, crossing_times, whole_durations
 from clock_attention.speech.model import Clocks, Synthesis
 from clock_attention.speech.pacing import (
     FEWEST_FRAMES,
@@ -200,17 +200,16 @@ def cut_utterance(voice: Voice, synthesis: Synthesis, item: int, text: str, phon
 
 
 def alignment_matrix(weights: Sequence[Tensor]) -> FloatArray:
-    """The attention that alignments follow: the most diagonal head of any layer.  (steps, T)"""
-    return attention_matrices(torch.cat(list(weights))[None], heads="diagonal")[0]
+    """The attention that alignments follow: the mean over heads and layers, which measured closest.  (steps, T)"""
+    return attention_matrices(torch.cat(list(weights))[None], heads="mean")[0]
 
 
 def token_durations(weights: Sequence[Tensor], tokens: int, frames: int, frames_per_step: int) -> IntArray:
-    """Mel frames of each token along the best monotone path; they sum to `frames`.  (T,)
+    """Mel frames of each token, from where attention crosses to the next; they sum to `frames`.  (T,)
 
     Frames spent on the end token belong to the last token.
     """
-    path = np.minimum(path_from_weights(alignment_matrix(weights)), tokens - 1)
-    return path_durations(np.repeat(path, frames_per_step)[:frames], tokens)
+    return whole_durations(crossing_times(alignment_matrix(weights))[:tokens] * frames_per_step, frames)
 
 
 def speak(
