@@ -128,6 +128,23 @@ def test_causal_target_clock_reads_one_after_pace_times_tokens_at_the_mean_rate(
     assert float(variance[..., -1]) == pytest.approx(4000.5 / 4000**2)
 
 
+@given(st.integers(3, 12), st.integers(1, 60), st.integers(0, 99), st.sampled_from(["local", "surrogate"]))
+def test_tokens_that_follow_do_not_change_the_relative_rates_of_a_causal_source(length, more, seed, variance):
+    g = torch.Generator().manual_seed(seed)
+    x = torch.randn(1, 2, length + more, 3, dtype=torch.float64, generator=g)
+    x[..., length:, :] += 4.0  # unlike the first: any statistic over time would tell
+    readings = []
+    for steps in (length, length + more):
+        valid = torch.ones(1, steps, dtype=torch.bool)
+        pair = C.clock_pair(
+            x, x[..., :steps, :], torch.ones(1, length + more, dtype=torch.bool), valid,
+            clocks="causal", phi="rational", variance=variance, eps=1e-6,
+        )  # fmt: skip
+        increments = pair.key[..., :length, :].diff(dim=-2)
+        readings.append(increments / increments[..., :1, :])
+    torch.testing.assert_close(readings[1], readings[0], rtol=1e-9, atol=1e-9)
+
+
 def test_unknown_phi_names_the_choices():
     with pytest.raises(ValueError, match=r"phi: got 'relu'.*rational"):
         C.resolve_phi("relu")

@@ -150,13 +150,17 @@ def positions(valid: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
 
 def normalized_clock(x: Tensor, valid: Tensor, phi: Phi, variance: str, eps: float) -> tuple[Tensor, Tensor]:
     """λ running 0 → 1 on every channel (Eq. 1) and its Brownian-bridge variance A (Eq. 4)."""
-    eta = masked_time_norm(x, valid, eps)
+    return bridge_clock(masked_time_norm(x, valid, eps), valid, phi, variance, eps)
+
+
+def bridge_clock(eta: Tensor, valid: Tensor, phi: Phi, variance: str, eps: float) -> tuple[Tensor, Tensor]:
+    """`normalized_clock` of features that are normalised already, or need not be."""
     rates = edge_rates(eta, valid, phi, eps)
     clock = accumulate(rates)
     total = clock[..., -1:, :]  # padding adds nothing, so the last reading is the total
     clock = clock / torch.where(total > 0, total, 1.0)  # one valid step: no edge, λ = 0
     clock = clock.masked_fill(~valid[:, None, :, None], 0.0)
-    index, count = positions(valid, x.dtype)
+    index, count = positions(valid, eta.dtype)
     pos = index / count
     if variance == "exact":
         return clock, exact_variance(eta, valid, phi, normalized=True)
@@ -164,11 +168,14 @@ def normalized_clock(x: Tensor, valid: Tensor, phi: Phi, variance: str, eps: flo
 
 
 def source_clock(x: Tensor, valid: Tensor, phi: Phi, variance: str, eps: float) -> tuple[Tensor, Tensor]:
-    """The normalized clock of a source that a causal target will meet; "local" replaces its bridge variance."""
-    if variance != "local":
-        return normalized_clock(x, valid, phi, variance, eps)
-    clock, bridge = normalized_clock(x, valid, phi, "surrogate", eps)
-    return clock, local_variance(valid, x.dtype).expand_as(bridge)
+    """The normalized clock of a source that a causal target will meet; "local" replaces its bridge variance.
+
+    There is no time norm: the division by the total gives the clock its unit. Standardised over time, a rare token
+    would lie √T from the mean, so that a source longer than any in training would begin with another rate.
+    """
+    eta = x.masked_fill(~valid[:, None, :, None], 0.0)
+    clock, variances = bridge_clock(eta, valid, phi, "surrogate" if variance == "local" else variance, eps)
+    return clock, local_variance(valid, x.dtype).expand_as(variances) if variance == "local" else variances
 
 
 def local_variance(key_valid: Tensor, dtype: torch.dtype) -> Tensor:
@@ -283,10 +290,11 @@ def clock_pair(
         query_clock, query_variance = unnormalized_clock(query, query_valid, rate, variance, eps)
         key_clock, key_variance = unnormalized_clock(key, key_valid, rate, variance, eps)
         return ClockPair(query_clock, key_clock, query_variance, key_variance)
-    key_clock, key_variance = source_clock(key, key_valid, rate, variance, eps)
     if clocks == "normalized":
         query_clock, query_variance = normalized_clock(query, query_valid, rate, variance, eps)
+        key_clock, key_variance = normalized_clock(key, key_valid, rate, variance, eps)
     else:
+        key_clock, key_variance = source_clock(key, key_valid, rate, variance, eps)
         unit = pace_unit(pace if pace is not None else 1.0, key_valid, query.dtype)
         query_clock, query_variance = causal_target_clock(
             query, query_valid, rate, causal_norm, unit, mean_rate(phi), eps

@@ -224,13 +224,13 @@ def test_other_devices_are_refused():
 
 def operator_arguments(given: bool) -> tuple:
     query, key, value = (x.requires_grad_() for x in features((2, 2, 20, 9, 5, 3), 13, torch.float32))
-    scale, unit = scales(2).requires_grad_(), torch.ones(2, dtype=torch.float64)
+    scale = scales(2).requires_grad_()
     valid = (~padding(2, 20, 1), ~padding(2, 9, 2))
     if not given:
-        return query, key, value, None, None, *valid, scale, unit, 0, 0, 0, False, 1.0, 1e-6
+        return query, key, value, None, None, *valid, scale, 0, 0, 0, False, 1e-6
     clocks = [torch.rand_like(x, dtype=torch.float64).cumsum(2).requires_grad_() for x in (query, key)]
     variances = [torch.rand(2, 2, n).add(0.1).requires_grad_() for n in (20, 9)]
-    return *clocks, value, *variances, *valid, scale, unit, GIVEN, GIVEN, 0, True, 1.0, 1e-6
+    return *clocks, value, *variances, *valid, scale, GIVEN, GIVEN, 0, True, 1e-6
 
 
 @pytest.mark.slow

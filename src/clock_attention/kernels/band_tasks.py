@@ -58,7 +58,7 @@ FIELDS = (
     "grad_out", "grad_out_b", "grad_out_h", "grad_out_s", "grad_query", "grad_query_b", "grad_query_h", "grad_query_s",
     "grad_key", "grad_key_b", "grad_key_h", "grad_key_s", "grad_value", "grad_value_b", "grad_value_h", "grad_value_s",
     "query_valid", "key_valid", "query_variance", "key_variance", "lse", "weights", "grad_weights",
-    "grad_query_variance", "grad_key_variance", "grad_scale", "scale", "unit", "numbers",
+    "grad_query_variance", "grad_key_variance", "grad_scale", "scale", "numbers",
     "wide", "wide_size", "work", "work_size", "steps", "steps_size",
     "row_wide", "row_work", "row_work_size", "row_steps", "row_steps_size", "key_work", "key_work_size",
 )  # fmt: skip
@@ -71,7 +71,7 @@ PLACE = {name: place for place, name in enumerate(FIELDS)}
     GRAD_OUT, _, _, GRAD_OUT_S, GRAD_QUERY, _, _, GRAD_QUERY_S,
     GRAD_KEY, _, _, GRAD_KEY_S, GRAD_VALUE, _, _, GRAD_VALUE_S,
     QUERY_VALID, KEY_VALID, QUERY_VARIANCE, KEY_VARIANCE, LSE, WEIGHTS, GRAD_WEIGHTS,
-    GRAD_QUERY_VARIANCE, GRAD_KEY_VARIANCE, GRAD_SCALE, SCALE, UNIT, NUMBERS,
+    GRAD_QUERY_VARIANCE, GRAD_KEY_VARIANCE, GRAD_SCALE, SCALE, NUMBERS,
     WIDE, WIDE_SIZE, WORK, WORK_SIZE, STEPS, STEPS_SIZE,
     ROW_WIDE, ROW_WORK, ROW_WORK_SIZE, ROW_STEPS, ROW_STEPS_SIZE, KEY_WORK, KEY_WORK_SIZE,
 ) = range(len(FIELDS))  # fmt: skip
@@ -94,13 +94,12 @@ def wide_layout(queries, keys, width):
 
 @jit
 def work_layout(queries, keys, width, backward):
-    """Working precision of a head: offsets, statistics of both sides and of steps, variances, ∂/∂λ_s; size."""
+    """Working precision of a head: offsets, statistics of both sides, variances, ∂/∂λ_s; size."""
     statistics = (max(queries, keys) + 8) * width
-    rows = statistics + 6 * width
-    query_variance = rows + 2 * queries
+    query_variance = statistics + 6 * width
     key_variance = query_variance + tiled(queries)
     grad_clock = key_variance + tiled(keys)
-    return statistics, rows, query_variance, key_variance, grad_clock, grad_clock + backward * tiled(queries) * width
+    return statistics, query_variance, key_variance, grad_clock, grad_clock + backward * tiled(queries) * width
 
 
 @jit
@@ -152,13 +151,12 @@ def make_clocks(table, item, home, like):
     queries, keys = get(table, QUERIES), get(table, KEYS)
     channels, width, phi = get(table, CHANNELS), get(table, WIDTH), get(table, PHI)
     batch, head = item // get(table, HEADS), item % get(table, HEADS)
-    numbers, unit = pointer(table, NUMBERS, 0.0), get(pointer(table, UNIT, 0.0), batch)
-    eps = get(numbers, 0)
+    eps = get(pointer(table, NUMBERS, 0.0), 0)
     steps = shift(pointer(table, STEPS, 0), home * get(table, STEPS_SIZE))
     wide = shift(pointer(table, WIDE, 0.0), home * get(table, WIDE_SIZE))
     work = shift(pointer(table, WORK, like), home * get(table, WORK_SIZE))
     sums, anchors, query_factors, key_factors, _ = wide_layout(queries, keys, width)
-    statistics, rows, query_variance, key_variance, _, _ = work_layout(queries, keys, width, 0)
+    statistics, query_variance, key_variance, _, _ = work_layout(queries, keys, width, 0)
 
     query_index, key_index = shift(steps, 2), shift(steps, 2 + queries)
     nq = list_valid(of_rows(table, QUERY_VALID, batch, queries, np.uint8(0)), queries, query_index)
@@ -176,11 +174,10 @@ def make_clocks(table, item, home, like):
         take_variance(of_rows(table, KEY_VARIANCE, item, keys, like), key_index, nk, shift(work, key_variance))
     else:
         run_clock(
-            kind, phi, of_head(table, KEY, batch, head, like), get(table, KEY_S), key_index, nk, channels, width, 1.0,
-            eps, shift(work, statistics + 3 * width), shift(work, rows), work, shift(wide, anchors),
-            shift(wide, key_factors), like,
+            kind, phi, of_head(table, KEY, batch, head, like), get(table, KEY_S), key_index, nk, channels, width, eps,
+            shift(work, statistics + 3 * width), work, shift(wide, anchors), shift(wide, key_factors), like,
         )  # fmt: skip
-        surrogate_variance(kind, nk, unit, shift(work, key_variance))
+        surrogate_variance(kind, nk, shift(work, key_variance))
     read_clock(nk, width, work, shift(wide, anchors), shift(wide, key_factors), wide, shift(wide, sums))
     for k in range(nk, tiled(nk)):  # padding to a whole tile: finite, and masked later
         put(work, key_variance + k, get(work, key_variance + nk - 1))
@@ -203,13 +200,11 @@ def make_clocks(table, item, home, like):
         )
         take_variance(of_rows(table, QUERY_VARIANCE, item, queries, like), query_index, nq, shift(work, query_variance))
     else:
-        pace = 1.0 / (get(numbers, 1) * unit)  # used by causal clocks: λ̄ = λ̃/(μ r T)
         run_clock(
             kind, phi, of_head(table, QUERY, batch, head, like), get(table, QUERY_S), query_index, nq, channels, width,
-            pace, eps, shift(work, statistics), shift(work, rows), work, shift(wide, anchors),
-            shift(wide, query_factors), like,
+            eps, shift(work, statistics), work, shift(wide, anchors), shift(wide, query_factors), like,
         )  # fmt: skip
-        surrogate_variance(kind, nq, unit, shift(work, query_variance))
+        surrogate_variance(kind, nq, shift(work, query_variance))
     for i in range(nq, tiled(nq)):  # padding to a whole block: copies of the last query
         put(work, query_variance + i, get(work, query_variance + nq - 1))
         for c in range(0, width, 8):
@@ -233,7 +228,7 @@ def meet(table, item, chunk, home, slot, like):
     work = shift(pointer(table, WORK, like), home * get(table, WORK_SIZE))
     row = shift(pointer(table, ROW_WORK, like), slot * get(table, ROW_WORK_SIZE))
     sums, anchors, query_factors, _, _ = wide_layout(queries, keys, width)
-    _, _, query_variance, key_variance, _, _ = work_layout(queries, keys, width, 0)
+    _, query_variance, key_variance, _, _ = work_layout(queries, keys, width, 0)
     key_columns, query_rows, query_columns, logits, peaks, result, _, _, _, _, _, _ = row_layout(
         keys, width, value_width, 0
     )
@@ -241,7 +236,7 @@ def meet(table, item, chunk, home, slot, like):
     query_index, key_index = shift(steps, 2), shift(steps, 2 + queries)
     numbers = pointer(table, NUMBERS, 0.0)
     scale, eps, spread = get(pointer(table, SCALE, 0.0), head), get(numbers, 0), 2.0 * np.sqrt(float(channels))
-    drop = get(numbers, 2) + np.log(float(max(nk, 1)))
+    drop = get(numbers, 1) + np.log(float(max(nk, 1)))
     row_from = chunk * get(table, CHUNK_ROWS)
     row_to = min(row_from + get(table, CHUNK_ROWS), nq)
     value, out = of_head(table, VALUE, batch, head, like), of_head(table, OUT, batch, head, like)
@@ -275,7 +270,7 @@ def meet_back(table, item, chunk, home, slot, key_home, like):
     work = shift(pointer(table, WORK, like), home * get(table, WORK_SIZE))
     row = shift(pointer(table, ROW_WORK, like), slot * get(table, ROW_WORK_SIZE))
     sums, anchors, query_factors, _, _ = wide_layout(queries, keys, width)
-    _, _, query_variance, key_variance, grad_clock, _ = work_layout(queries, keys, width, 1)
+    _, query_variance, key_variance, grad_clock, _ = work_layout(queries, keys, width, 1)
     (
         key_columns, query_rows, query_columns, logits, peaks, result, value_columns, grad_rows, grad_columns, pulls,
         pull_keys, _,
@@ -284,7 +279,7 @@ def meet_back(table, item, chunk, home, slot, key_home, like):
     query_index, key_index = shift(steps, 2), shift(steps, 2 + queries)
     numbers = pointer(table, NUMBERS, 0.0)
     scale, eps, spread = get(pointer(table, SCALE, 0.0), head), get(numbers, 0), 2.0 * np.sqrt(float(channels))
-    drop = get(numbers, 2) + np.log(float(max(nk, 1)))
+    drop = get(numbers, 1) + np.log(float(max(nk, 1)))
     row_from = chunk * get(table, CHUNK_ROWS)
     row_to = min(row_from + get(table, CHUNK_ROWS), nq)
     value, out = of_head(table, VALUE, batch, head, like), of_head(table, OUT, batch, head, like)
@@ -320,14 +315,13 @@ def meet_back(table, item, chunk, home, slot, key_home, like):
 def clocks_back(table, item, home, key_home, like):
     """Phase 3: add up the chunks' gradients of the keys, and take both clocks back to their features."""
     queries, keys, heads, chunks = get(table, QUERIES), get(table, KEYS), get(table, HEADS), get(table, CHUNKS)
-    channels, width, value_width = get(table, CHANNELS), get(table, WIDTH), get(table, VALUE_WIDTH)
+    width, value_width = get(table, WIDTH), get(table, VALUE_WIDTH)
     batch, head = item // heads, item % heads
-    eps = get(pointer(table, NUMBERS, 0.0), 0)
     steps = shift(pointer(table, STEPS, 0), home * get(table, STEPS_SIZE))
     wide = shift(pointer(table, WIDE, 0.0), home * get(table, WIDE_SIZE))
     work = shift(pointer(table, WORK, like), home * get(table, WORK_SIZE))
     _, anchors, query_factors, key_factors, _ = wide_layout(queries, keys, width)
-    statistics, rows, query_variance, _, grad_clock, _ = work_layout(queries, keys, width, 1)
+    statistics, query_variance, _, grad_clock, _ = work_layout(queries, keys, width, 1)
     nq, nk = get(steps, 0), get(steps, 1)
     query_index, key_index = shift(steps, 2), shift(steps, 2 + queries)
     key_grads = shift(pointer(table, KEY_WORK, like), key_home * get(table, KEY_WORK_SIZE))
@@ -364,15 +358,14 @@ def clocks_back(table, item, home, key_home, like):
         return
     run_clock_back(
         get(table, KEY_KIND), get(table, PHI), of_head(table, KEY, batch, head, like), get(table, KEY_S), key_index,
-        nk, channels, width, eps, shift(work, statistics + 3 * width), shift(work, rows), work, shift(wide, anchors),
-        shift(wide, key_factors), wide, key_grads, of_head(table, GRAD_KEY, batch, head, like), get(table, GRAD_KEY_S),
-        like,
+        nk, width, shift(work, statistics + 3 * width), work, shift(wide, anchors), shift(wide, key_factors), wide,
+        key_grads, of_head(table, GRAD_KEY, batch, head, like), get(table, GRAD_KEY_S), like,
     )  # fmt: skip
     run_clock_back(
         get(table, QUERY_KIND), get(table, PHI), of_head(table, QUERY, batch, head, like), get(table, QUERY_S),
-        query_index, nq, channels, width, eps, shift(work, statistics), shift(work, rows), work,
-        shift(wide, anchors), shift(wide, query_factors), null_like(wide), shift(work, grad_clock),
-        of_head(table, GRAD_QUERY, batch, head, like), get(table, GRAD_QUERY_S), like,
+        query_index, nq, width, shift(work, statistics), work, shift(wide, anchors), shift(wide, query_factors),
+        null_like(wide), shift(work, grad_clock), of_head(table, GRAD_QUERY, batch, head, like),
+        get(table, GRAD_QUERY_S), like,
     )  # fmt: skip
 
 

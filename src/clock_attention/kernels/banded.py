@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from clock_attention.clocks import ClockPair, Phi, clock_pair, mean_rate, pace_unit
+from clock_attention.clocks import ClockPair, Phi, clock_pair
 from clock_attention.kernels import band_tasks as tasks
 from clock_attention.kernels import clock_loops as loops
 from clock_attention.kernels.threads import run_entry
@@ -24,13 +24,7 @@ KEPT_SCRATCH = 2**25  # bytes
 memory = threading.local()
 DROPPED = 2.0**-24  # of a row's weight, at most
 RATES = {"rational": loops.RATIONAL, "softplus": loops.SOFTPLUS, "exp": loops.EXP}
-MEAN_RATES = {phi: mean_rate(phi) for phi in RATES}  # made here: torch.compile cannot trace the quadrature
-QUERY_KINDS = {
-    ("normalized", None): loops.TIME_NORM_NORMALIZED,
-    ("unnormalized", None): loops.TIME_NORM,
-    ("causal", "channel"): loops.CHANNEL_NORM,
-    ("causal", "none"): loops.NO_NORM,
-}
+KINDS = {"normalized": loops.TIME_NORM_NORMALIZED, "unnormalized": loops.TIME_NORM}
 
 
 def refusal(query: Tensor, attn_mask: Tensor | None) -> str | None:
@@ -66,20 +60,10 @@ def attend(
     work = torch.promote_types(torch.promote_types(query.dtype, value.dtype), torch.float32)
     query, key, values = query.to(work), key.to(work), value.to(work)
     scale = logit_scale.reshape(-1).expand(heads)
-    kind = QUERY_KINDS.get((clocks, causal_norm if clocks == "causal" else None))
-    unit = torch.ones(1, dtype=torch.float64).expand(batch)
-    fused = kind is not None and isinstance(phi, str) and variance == "surrogate" and not log_variance_term
-    if isinstance(pace, Tensor) and pace.requires_grad:
-        fused = False
-    if fused and clocks == "causal":
-        keys_valid = key_valid if key_valid is not None else torch.ones(batch, key.shape[2], dtype=torch.bool)
-        unit = pace_unit(pace if pace is not None else 1.0, keys_valid, work).reshape(batch).double()
-    if fused and kind is not None and isinstance(phi, str):
-        key_kind = loops.TIME_NORM if clocks == "unnormalized" else loops.TIME_NORM_NORMALIZED
-        mu = MEAN_RATES[phi] if clocks == "causal" else 1.0
+    if clocks in KINDS and isinstance(phi, str) and variance == "surrogate" and not log_variance_term:
         out, _, weights = banded(
-            query, key, values, None, None, query_valid, key_valid, scale, unit,
-            kind, key_kind, RATES[phi], False, mu, eps, return_weights,
+            query, key, values, None, None, query_valid, key_valid, scale,
+            KINDS[clocks], KINDS[clocks], RATES[phi], False, eps, return_weights,
         )  # fmt: skip
     else:
         with torch.autocast("cpu", enabled=False):
@@ -87,8 +71,8 @@ def attend(
         out, _, weights = banded(
             pair.query.double(), pair.key.double(), values,
             pair.query_variance.to(work).expand(batch, heads, -1), pair.key_variance.to(work).expand(batch, heads, -1),
-            query_valid, key_valid, scale, unit,
-            loops.GIVEN, loops.GIVEN, loops.RATIONAL, log_variance_term, 1.0, eps, return_weights,
+            query_valid, key_valid, scale,
+            loops.GIVEN, loops.GIVEN, loops.RATIONAL, log_variance_term, eps, return_weights,
         )  # fmt: skip
     return out.to(value.dtype), weights if return_weights else None
 
@@ -105,7 +89,7 @@ def torch_clocks(
     pace: float | Tensor | None,
     causal_norm: str,
 ) -> ClockPair:
-    """Clocks that the compiled code does not make itself: any rate function, any variance."""
+    """Clocks that the compiled code does not make itself: causal ones, any rate function, any variance."""
     batch = query.shape[0]
     every = [torch.ones(batch, x.shape[2], dtype=torch.bool) for x in (query, key)]
     return clock_pair(
@@ -151,7 +135,7 @@ def scratch_memory(size: int) -> Tensor:
 class Call:
     """One call's table of addresses and sizes, and the tensors that must outlive it."""
 
-    def __init__(self, query: Tensor, key: Tensor, value: Tensor, scale: Tensor, unit: Tensor, backward: bool) -> None:
+    def __init__(self, query: Tensor, key: Tensor, value: Tensor, scale: Tensor, backward: bool) -> None:
         self.table = np.zeros(len(tasks.FIELDS), np.int64)
         self.held: list[Tensor] = []
         self.work, self.backward = value.dtype, backward
@@ -174,7 +158,6 @@ class Call:
         self.strided("key", key)
         self.strided("value", value)
         self.plain("scale", scale.double())
-        self.plain("unit", unit.double())
         self.scratch(queries, keys)
 
     def set(self, **entries: int) -> None:
@@ -240,22 +223,20 @@ def banded(
     query_valid: Tensor | None,
     key_valid: Tensor | None,
     scale: Tensor,
-    unit: Tensor,
     query_kind: int,
     key_kind: int,
     phi: int,
     log_term: bool,
-    mu: float,
     eps: float,
     return_weights: bool,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Output (B, H, S, Dv), log-sum-exp (B, H, S) and weights (B, H, S, T), or an empty tensor in their place."""
     batch, heads, queries, _ = query.shape
-    call = Call(query, key, value, scale, unit, False)
+    call = Call(query, key, value, scale, False)
     out = steps_first((batch, heads, queries, call.value_width), value, query_valid is not None)
     lse = value.new_zeros(batch, heads, queries)
     weights = value.new_zeros((batch, heads, queries, key.shape[2]) if return_weights else 0)
-    describe(call, query_variance, key_variance, query_valid, key_valid, query_kind, key_kind, phi, log_term, mu, eps)
+    describe(call, query_variance, key_variance, query_valid, key_valid, query_kind, key_kind, phi, log_term, eps)
     call.strided("out", out)
     call.plain("lse", lse)
     call.plain("weights", weights if return_weights else None)
@@ -273,7 +254,6 @@ def describe(
     key_kind: int,
     phi: int,
     log_term: bool,
-    mu: float,
     eps: float,
 ) -> None:
     """What forward and backward tell the compiled code alike."""
@@ -282,7 +262,7 @@ def describe(
     call.plain("key_variance", key_variance)
     call.plain("query_valid", query_valid)
     call.plain("key_valid", key_valid)
-    call.plain("numbers", torch.tensor([eps, mu, -np.log(DROPPED)], dtype=torch.float64))
+    call.plain("numbers", torch.tensor([eps, -np.log(DROPPED)], dtype=torch.float64))
 
 
 def narrow(x: Tensor, channels: int) -> Tensor:
@@ -292,8 +272,8 @@ def narrow(x: Tensor, channels: int) -> Tensor:
 
 @banded.register_fake
 def _(  # type: ignore[no-untyped-def]
-    query, key, value, query_variance, key_variance, query_valid, key_valid, scale, unit, query_kind, key_kind, phi,
-    log_term, mu, eps, return_weights,
+    query, key, value, query_variance, key_variance, query_valid, key_valid, scale, query_kind, key_kind, phi, log_term,
+    eps, return_weights,
 ):  # fmt: skip
     batch, heads, queries, _ = query.shape
     out = steps_first((batch, heads, queries, value.shape[-1]), value, False)
@@ -316,18 +296,16 @@ def banded_backward(
     query_valid: Tensor | None,
     key_valid: Tensor | None,
     scale: Tensor,
-    unit: Tensor,
     query_kind: int,
     key_kind: int,
     phi: int,
     log_term: bool,
-    mu: float,
     eps: float,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
     """Gradients of query, key, value, scale and (empty if not given) both variances."""
     given = query_variance is not None
-    call = Call(query, key, value, scale, unit, True)
-    describe(call, query_variance, key_variance, query_valid, key_valid, query_kind, key_kind, phi, log_term, mu, eps)
+    call = Call(query, key, value, scale, True)
+    describe(call, query_variance, key_variance, query_valid, key_valid, query_kind, key_kind, phi, log_term, eps)
     call.strided("out", out)
     call.plain("lse", lse)
     call.plain("weights", weights if grad_weights is not None else None)
@@ -357,7 +335,7 @@ def banded_backward(
 @banded_backward.register_fake
 def _(  # type: ignore[no-untyped-def]
     grad_out, grad_weights, out, lse, weights, query, key, value, query_variance, key_variance, query_valid, key_valid,
-    scale, unit, query_kind, key_kind, phi, log_term, mu, eps,
+    scale, query_kind, key_kind, phi, log_term, eps,
 ):  # fmt: skip
     given = query_variance is not None
     grads = [steps_first(tuple(x.shape), x, False) for x in (query, key, value)]
@@ -366,25 +344,25 @@ def _(  # type: ignore[no-untyped-def]
 
 
 def remember(ctx, inputs, output) -> None:  # type: ignore[no-untyped-def]
-    (query, key, value, query_variance, key_variance, query_valid, key_valid, scale, unit, *options, _) = inputs
+    (query, key, value, query_variance, key_variance, query_valid, key_valid, scale, *options, _) = inputs
     out, lse, weights = output
     ctx.set_materialize_grads(False)
     ctx.save_for_backward(
-        out, lse, weights, query, key, value, query_variance, key_variance, query_valid, key_valid, scale, unit
+        out, lse, weights, query, key, value, query_variance, key_variance, query_valid, key_valid, scale
     )
     ctx.options = options
 
 
 def differentiate(ctx, grad_out, grad_lse, grad_weights):  # type: ignore[no-untyped-def]
     if grad_out is None and grad_weights is None:
-        return (None,) * 16
+        return (None,) * 14
     saved = ctx.saved_tensors
     by_query, by_key, by_value, by_scale, by_query_variance, by_key_variance = banded_backward(
         grad_out, grad_weights, *saved, *ctx.options
     )
     given = saved[6] is not None
     variances = (by_query_variance, by_key_variance) if given else (None, None)
-    return by_query, by_key, by_value, *variances, None, None, by_scale, *(None,) * 8
+    return by_query, by_key, by_value, *variances, None, None, by_scale, *(None,) * 6
 
 
 banded.register_autograd(differentiate, setup_context=remember)

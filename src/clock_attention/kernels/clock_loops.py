@@ -12,7 +12,6 @@ may stand anywhere.
 from __future__ import annotations
 
 import numba
-import numpy as np
 
 from clock_attention.kernels.lanes import (
     absolute,
@@ -34,7 +33,7 @@ from clock_attention.kernels.lanes import (
 )
 
 ANCHOR = 64  # steps that share an fp64 reading
-TIME_NORM_NORMALIZED, TIME_NORM, CHANNEL_NORM, NO_NORM, GIVEN = range(5)
+TIME_NORM_NORMALIZED, TIME_NORM, GIVEN = range(3)
 RATIONAL, SOFTPLUS, EXP = range(3)
 
 # Not cached one by one: Numba would not notice a change in a function that these call. `band_tasks` caches the whole.
@@ -114,51 +113,25 @@ def keep_statistics(statistics, c, width, exact, mean, spread, eps, like):
 
 
 @jit
-def channel_statistics(x, stride, index, n, channels, width, eps, rows):
-    """Mean and 1/√(var + ε) of every step over its own channels: rows[2 i] and rows[2 i + 1]."""
-    for i in range(n):
-        base = get(index, i) * stride
-        mean = 0.0
-        for c in range(channels):
-            mean += get(x, base + c)
-        mean /= channels
-        spread = 0.0
-        for c in range(channels):
-            centred = get(x, base + c) - mean
-            spread += centred * centred
-        put(rows, 2 * i, mean)
-        put(rows, 2 * i + 1, 1.0 / np.sqrt(spread / channels + eps))
+def feature(x, place, mean, sharp, rest):
+    """η: the normalized feature of a step, eight channels."""
+    return (load(x, place) - mean) * sharp - rest
 
 
 @jit
-def feature(kind, x, place, i, mean, sharp, rest, rows, like):
-    """η: the normalized feature of step i, eight channels."""
-    value = load(x, place)
-    if kind == CHANNEL_NORM:
-        return (value - splat(get(rows, 2 * i), like)) * splat(get(rows, 2 * i + 1), like)
-    return (value - mean) * sharp - rest
-
-
-@jit
-def run_clock(
-    kind, phi, x, stride, index, n, channels, width, unit, eps, statistics, rows, offsets, anchors, factors, like
-):
+def run_clock(kind, phi, x, stride, index, n, channels, width, eps, statistics, offsets, anchors, factors, like):
     """λ_i = factor · (anchor + offset) for all steps and channels.
 
     `offsets` (n, width) in working precision, `anchors` (⌈n/ANCHOR⌉, width) and `factors` (width) in fp64. Channels
     beyond `channels` get factor 0: they are padding to a whole vector.
     """
-    if kind == CHANNEL_NORM:
-        channel_statistics(x, stride, index, n, channels, width, eps, rows)
     for c in range(0, width, 8):
-        if kind == NO_NORM:
-            keep_statistics(statistics, c, width, splat(0.0, 0.0), splat(0.0, like), splat(1.0, 0.0), 0.0, like)
-        elif kind <= TIME_NORM and c % 16 == 0:
+        if c % 16 == 0:
             time_statistics(x, stride, index, n, c, eps, statistics, width, like)
         mean, sharp, rest = load(statistics, c), load(statistics, width + c), load(statistics, 2 * width + c)
         anchor, offset = splat(0.0, 0.0), splat(0.0, 0.0)  # fp64: channels that tick alike would round alike
         here = get(index, 0)
-        current = feature(kind, x, here * stride + c, 0, mean, sharp, rest, rows, like)
+        current = feature(x, here * stride + c, mean, sharp, rest)
         for start in range(0, n, ANCHOR):
             anchor = anchor + offset
             offset = splat(0.0, 0.0)
@@ -167,12 +140,12 @@ def run_clock(
                 store(offsets, i * width + c, cast(offset, like))
                 if i + 1 < n:
                     there = get(index, i + 1)
-                    ahead = feature(kind, x, there * stride + c, i + 1, mean, sharp, rest, rows, like)
+                    ahead = feature(x, there * stride + c, mean, sharp, rest)
                     if there == here + 1:  # an edge exists only between neighbours
                         middle = splat(0.5, like) * (current + ahead)
                         offset = offset + cast(rate(phi, middle, like) + splat(eps, like), 0.0)
                     current, here = ahead, there
-        factor = splat(unit, 0.0)
+        factor = splat(1.0, 0.0)
         if kind == TIME_NORM_NORMALIZED:
             reading = anchor + offset
             floor = splat(1e-300, 0.0)  # a clock without an edge has total 0 and stays at λ = 0
@@ -207,22 +180,20 @@ def read_clock(n, width, offsets, anchors, factors, clock, sums):
 
 
 @jit
-def surrogate_variance(kind, n, unit, variance):
-    """Contribution of every step to Σ²: bridge (Eq. 4), diffusive as printed (Eq. 5), or in units of r·T."""
+def surrogate_variance(kind, n, variance):
+    """Contribution of every step to Σ²: bridge (Eq. 4) or diffusive as printed (Eq. 5)."""
     for i in range(n):
         position = i + 0.5
         if kind == TIME_NORM_NORMALIZED:
             put(variance, i, position / n * (1.0 - position / n) / n)
-        elif kind == TIME_NORM:
-            put(variance, i, position / n)
         else:
-            put(variance, i, position / (unit * unit))
+            put(variance, i, position / n)
 
 
 @jit
 def run_clock_back(
-    kind, phi, x, stride, index, n, channels, width, eps, statistics, rows, offsets, anchors, factors, clock, grad,
-    grad_x, grad_stride, like,
+    kind, phi, x, stride, index, n, width, statistics, offsets, anchors, factors, clock, grad, grad_x, grad_stride,
+    like,
 ):  # fmt: skip
     """From ∂/∂λ in `grad` (n, width), which is overwritten, to ∂/∂x at the valid steps.
 
@@ -245,14 +216,14 @@ def run_clock_back(
         sum_grad, sum_product = splat(0.0, 0.0), splat(0.0, 0.0)
         later = splat(0.0, like)  # ∂/∂(mid-edge feature) of the edge after step i
         here = get(index, n - 1)
-        current = feature(kind, x, here * stride + c, n - 1, mean, sharp, rest, rows, like)
+        current = feature(x, here * stride + c, mean, sharp, rest)
         for k in range(n):
             i = n - 1 - k
             suffix = suffix + cast(load(grad, i * width + c), 0.0)
             earlier, below, there = splat(0.0, like), current, here
             if i > 0:
                 there = get(index, i - 1)
-                below = feature(kind, x, there * stride + c, i - 1, mean, sharp, rest, rows, like)
+                below = feature(x, there * stride + c, mean, sharp, rest)
                 if there == here - 1:
                     slope = rate_slope(phi, half * (current + below), like)
                     earlier = cast(suffix * factor, like) * slope
@@ -261,31 +232,10 @@ def run_clock_back(
             sum_grad = sum_grad + cast(gradient, 0.0)
             sum_product = sum_product + cast(gradient * current, 0.0)
             current, here, later = below, there, earlier
-        if kind <= TIME_NORM:
-            mean_grad = cast(sum_grad / splat(float(n), 0.0), like)
-            mean_product = cast(sum_product / splat(float(n), 0.0), like)
-            for i in range(n):
-                place = get(index, i)
-                eta = feature(kind, x, place * stride + c, i, mean, sharp, rest, rows, like)
-                value = sharp * (load(grad, i * width + c) - mean_grad - eta * mean_product)
-                store(grad_x, place * grad_stride + c, value)
-        elif kind == NO_NORM:
-            for i in range(n):
-                store(grad_x, get(index, i) * grad_stride + c, load(grad, i * width + c))
-    if kind == CHANNEL_NORM:
+        mean_grad = cast(sum_grad / splat(float(n), 0.0), like)
+        mean_product = cast(sum_product / splat(float(n), 0.0), like)
         for i in range(n):
-            channel_norm_back(x, get(index, i) * stride, i, channels, rows, grad, i * width, grad_x,
-                              get(index, i) * grad_stride)  # fmt: skip
-
-
-@jit
-def channel_norm_back(x, place, i, channels, rows, grad, at, grad_x, target):
-    """One step of the layer norm over channels, backwards."""
-    mean, sharp = get(rows, 2 * i), get(rows, 2 * i + 1)
-    sum_grad, sum_product = 0.0, 0.0
-    for c in range(channels):
-        sum_grad += get(grad, at + c)
-        sum_product += get(grad, at + c) * (get(x, place + c) - mean) * sharp
-    for c in range(channels):
-        eta = (get(x, place + c) - mean) * sharp
-        put(grad_x, target + c, sharp * (get(grad, at + c) - sum_grad / channels - eta * sum_product / channels))
+            place = get(index, i)
+            eta = feature(x, place * stride + c, mean, sharp, rest)
+            value = sharp * (load(grad, i * width + c) - mean_grad - eta * mean_product)
+            store(grad_x, place * grad_stride + c, value)
