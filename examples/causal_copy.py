@@ -6,7 +6,7 @@ to write the frames, then writes them on its own, for sequences as long as in tr
 is judged by the known prototypes, so skips, repeats and alignment need no human ear. Causal clocks decide themselves
 when to stop; the others are told the true length.
 
-    python examples/causal_copy.py                          # every variant, one table (about an hour on one core)
+    python examples/causal_copy.py                          # every variant, one table (an hour on one core)
     python examples/causal_copy.py --variants dot causal    # only these
 """
 
@@ -29,10 +29,13 @@ from clock_attention.alignment import measure_quality, monotone_path, path_durat
 SYMBOLS, CHANNELS, WIDTH, LAYERS = 12, 16, 64, 2
 MEAN_DURATIONS = np.linspace(4.0, 8.0, SYMBOLS)
 PROTOTYPES = np.random.default_rng(7).standard_normal((SYMBOLS, CHANNELS)).astype(np.float32)
+# All equally far from silence: a transition passes near it, and would be read as a symbol that lay there.
+PROTOTYPES *= CHANNELS**0.5 / np.linalg.norm(PROTOTYPES, axis=1, keepdims=True)
 SILENCE, SILENT_FRAMES = SYMBOLS, 3  # opens and closes every sequence: the clock starts and runs out in silence
 PACE = float(MEAN_DURATIONS.mean())  # frames per symbol over the training data
 LENGTHS = (6, 14)  # symbols, in training
 PAD = SYMBOLS + 1
+NOISE = 0.6  # on the frames that the decoder is fed while it learns
 
 
 @dataclass
@@ -121,8 +124,8 @@ class Copier(nn.Module):
                 attention = DotAttention(WIDTH, heads, batch_first=True)
             else:
                 attention = ClockAttention(WIDTH, heads, out_proj=True, clocks=variant["attention"], **options)
-                with torch.no_grad():
-                    attention.logit_scale.fill_(variant.get("logit_scale_start", 1.0))
+                if "logit_scale_start" in variant:  # learned, from here
+                    nn.init.constant_(attention.logit_scale, variant["logit_scale_start"])
             self.layers.append(DecoderLayer(attention))
         self.head = nn.Sequential(nn.LayerNorm(WIDTH), nn.Linear(WIDTH, CHANNELS))
 
@@ -285,48 +288,47 @@ def edits(truth: list[int], read: list[int]) -> tuple[int, int, int]:
     return table[-1][-1][1:]
 
 
-CAUSAL = {"attention": "causal", "pace": PACE, "clock_width": 1, "logit_scale_start": 4.0, "heads": 1, "meets": (1,)}
-WIDE = {**CAUSAL, "clock_width": None, "logit_scale_start": 0.5}  # a clock on each of the head's 64 channels
+CAUSAL = {"attention": "causal", "pace": PACE, "clock_width": 1, "logit_scale": 8.0, "heads": 1, "meets": (1,)}
+LEARNED = {k: v for k, v in CAUSAL.items() if k != "logit_scale"}
+WIDE = {**LEARNED, "clock_width": None}  # a clock on each of the head's 64 channels
 VARIANTS: dict[str, dict] = {
     "dot": {"attention": "dot", "positions": True},
     "dot, one head in one layer": {"attention": "dot", "positions": True, "heads": 1, "meets": (1,)},
     "unnormalized (printed)": {"attention": "unnormalized", "positions": True},
-    "causal": CAUSAL,
-    "causal, cumulative norm": {**CAUSAL, "causal_norm": "cumulative"},
-    "causal, diffusive variance": {**CAUSAL, "variance": "surrogate", "logit_scale_start": 16.0},
-    "causal, diffusive variance with its logarithm": {
-        **CAUSAL,
-        "variance": "surrogate",
-        "logit_scale_start": 16.0,
-        "log_variance_term": True,
+    "unnormalized (printed), one head in one layer": {
+        "attention": "unnormalized", "positions": True, "heads": 1, "meets": (1,)
     },
-    "causal, logit scale from 1": {**CAUSAL, "logit_scale_start": 1.0},
-    "causal, logit scale from 16": {**CAUSAL, "logit_scale_start": 16.0},
+    "causal": CAUSAL,
+    "causal, two heads in two layers": {**CAUSAL, "heads": 2, "meets": (0, 1)},
+    "causal, logit scale 1": {**CAUSAL, "logit_scale": 1.0},
+    "causal, logit scale 32": {**CAUSAL, "logit_scale": 32.0},
+    "causal, logit scale learned from 4": {**LEARNED, "logit_scale_start": 4.0},
+    "causal, rms norm": {**CAUSAL, "causal_norm": "rms"},
+    "causal, cumulative norm": {**CAUSAL, "causal_norm": "cumulative"},
+    "causal, diffusive variance": {**CAUSAL, "variance": "surrogate"},
+    "causal, logarithm of the variance": {**CAUSAL, "log_variance_term": True},
     "causal, pace halved": {**CAUSAL, "pace": PACE / 2},
     "causal, no end loss": {**CAUSAL, "end_weight": 0.0},
-    "causal, two heads in two layers": {**CAUSAL, "heads": 2, "meets": (0, 1)},
-    "causal, 64 channels": WIDE,
-    "causal, 64 channels, rms norm": {**WIDE, "causal_norm": "rms"},
-    "causal, 64 channels, channel norm": {**WIDE, "causal_norm": "channel"},
-    "causal, 64 channels, diffusive variance": {**WIDE, "variance": "surrogate", "logit_scale_start": 16.0},
-}
+    "causal, 64 channels": {**WIDE, "logit_scale": 4.0},
+    "causal, 64 channels, channel norm": {**WIDE, "logit_scale": 4.0, "causal_norm": "channel"},
+}  # fmt: skip
 
 
-def run(name: str, steps: int, seed: int, test_size: int) -> dict:
+def run(name: str, steps: int, seed: int, test_size: int, test_seed: int, learning_rate: float) -> dict:
     """Train one variant, then let it write sequences of the seen length and 2 and 4 times longer."""
     torch.manual_seed(seed)
     rng = np.random.default_rng(seed)
     variant = dict(VARIANTS[name])
     end_weight = variant.pop("end_weight", 0.1)
     model = Copier(variant)
-    optimizer = torch.optim.AdamW(model.parameters(), 4e-3, weight_decay=1e-3)
-    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, 4e-3, steps, pct_start=0.1)
+    optimizer = torch.optim.AdamW(model.parameters(), learning_rate, weight_decay=1e-3)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, learning_rate, steps, pct_start=0.1)
     started, recent = time.time(), []
     model.train()
     for step in range(steps):
         symbols, frames, padding = collate(make_batch(rng, 24, LENGTHS))
         previous = F.pad(frames[:, :-1], (0, 0, 1, 0))
-        previous = previous + 0.2 * torch.randn_like(previous)  # its own frames will not be perfect either
+        previous = previous + NOISE * torch.randn_like(previous)  # its own frames will not be perfect either
         predicted, _, end = model(*model.encode(symbols), previous, padding)
         loss = (predicted - frames).abs()[~padding].mean()
         optimizer.zero_grad()
@@ -342,6 +344,8 @@ def run(name: str, steps: int, seed: int, test_size: int) -> dict:
         "variant": name,
         "seed": seed,
         "steps": steps,
+        "learning_rate": learning_rate,
+        "test_seed": test_seed,
         "seconds": time.time() - started,
         "l1": float(np.mean(recent[-200:])),
     }
@@ -350,7 +354,7 @@ def run(name: str, steps: int, seed: int, test_size: int) -> dict:
         for factor in (1, 2, 4):
             score = Score()
             batch = make_batch(
-                np.random.default_rng(1000 + factor), test_size, (LENGTHS[0] * factor, LENGTHS[1] * factor)
+                np.random.default_rng((test_seed, factor)), test_size, (LENGTHS[0] * factor, LENGTHS[1] * factor)
             )
             symbols, _, padding = collate(batch)
             stops_itself = variant["attention"] == "causal" and not variant.get("positions")
@@ -376,13 +380,14 @@ COLUMNS = {
 
 def table(results: list[dict]) -> str:
     """Markdown: a row for each variant and length, counts summed and rates averaged over seeds."""
-    head = ["variant", "seeds", "length", *COLUMNS]
+    head = ["variant", "steps", "rate", "seeds", "length", *COLUMNS]
     rows = [head, ["---"] * len(head)]
-    for name in dict.fromkeys(r["variant"] for r in results):
-        runs = [r for r in results if r["variant"] == name]
+    settings = ("variant", "steps", "learning_rate")
+    for setting in dict.fromkeys(tuple(r[k] for k in settings) for r in results):
+        runs = [r for r in results if tuple(r[k] for k in settings) == setting]
         for factor in ("1x", "2x", "4x"):
             of = {key: [r[factor][key] for r in runs] for key in runs[0][factor]}
-            rows.append([name, str(len(runs)), factor, *(cell(of) for cell in COLUMNS.values())])
+            rows.append([*map(str, setting), str(len(runs)), factor, *(cell(of) for cell in COLUMNS.values())])
     return "\n".join("| " + " | ".join(row) + " |" for row in rows)
 
 
@@ -390,8 +395,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--variants", nargs="+", choices=list(VARIANTS), default=list(VARIANTS), metavar="NAME")
     parser.add_argument("--steps", type=int, default=2500)
-    parser.add_argument("--seeds", type=int, default=1)
-    parser.add_argument("--test-size", type=int, default=32)
+    parser.add_argument("--learning-rate", type=float, default=4e-3)
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0], help="of the training")
+    parser.add_argument("--test-size", type=int, default=32, help="sequences of each length")
+    parser.add_argument("--test-seed", type=int, default=2, help="choose options on 1, report 2")
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     parser.add_argument("--out", type=Path, default=Path("out/causal_copy.json"))
     parser.add_argument("--read", type=Path, nargs="+", help="print the table of results written before, and stop")
@@ -401,9 +408,11 @@ def main() -> None:
         return
     torch.set_num_threads(arguments.threads)
     results: list[dict] = []
-    for seed in range(arguments.seeds):
+    for seed in arguments.seeds:
         for name in arguments.variants:
-            results.append(run(name, arguments.steps, seed, arguments.test_size))
+            results.append(
+                run(name, arguments.steps, seed, arguments.test_size, arguments.test_seed, arguments.learning_rate)
+            )
             arguments.out.parent.mkdir(parents=True, exist_ok=True)
             partial = arguments.out.with_suffix(".partial")
             partial.write_text(json.dumps(results, indent=1))
