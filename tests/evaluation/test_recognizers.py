@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import torch
 
+from clock_attention.evaluation import recognizers
 from clock_attention.evaluation.recognizers import (
     RECOGNIZERS,
     Listener,
@@ -138,6 +139,7 @@ def test_whisper_is_asked_for_deterministic_english(monkeypatch: pytest.MonkeyPa
             return iter([SimpleNamespace(text=" Ever tried."), SimpleNamespace(text=" Ever failed.")]), None
 
     monkeypatch.setitem(sys.modules, "faster_whisper", SimpleNamespace(WhisperModel=WhisperModel))
+    monkeypatch.setattr(recognizers, "version", lambda name: "1.0")  # the package may not be installed
     recognizer = load_recognizer("whisper:small.en")
     assert recognizer.transcribe(np.ones(22050, np.float32), 22050) == "Ever tried. Ever failed."
     assert recognizer.name == "whisper-small.en"
