@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from clock_attention.clocks import CAUSAL_NORMS, CLOCKS, Phi, clock_pair, resolve_phi, resolve_variance
-from clock_attention.kernels import banded, cuda, portable, reference
+from clock_attention.kernels import portable, reference
 
 IMPLEMENTATIONS = ("auto", "reference", "portable", "banded", "cuda")
 
@@ -69,6 +69,8 @@ def clock_attention(
     scale = head_scale(logit_scale, heads, query)
 
     if impl in ("auto", "banded"):
+        from clock_attention.kernels import banded  # Numba takes half a second to load, and not every program needs it
+
         refusal = banded.refusal(query, attn_mask)
         # Double precision is asked for its exactness, not its speed: not worth compiling a kernel unasked.
         if refusal is None and (impl == "banded" or query.dtype != torch.float64):
@@ -91,8 +93,11 @@ def clock_attention(
         if impl == "banded":
             raise ValueError(f"impl: got 'banded', but {refusal}; use impl='auto' or 'portable'")
         impl = "portable"
-    if impl == "cuda" and (refusal := cuda.refusal(query, attn_mask)) is not None:
-        raise ValueError(f"impl: got 'cuda', but {refusal}; use impl='auto' or 'portable'")
+    if impl == "cuda":
+        from clock_attention.kernels import cuda  # FlexAttention loads torch's compiler
+
+        if (refusal := cuda.refusal(query, attn_mask)) is not None:
+            raise ValueError(f"impl: got 'cuda', but {refusal}; use impl='auto' or 'portable'")
     if impl == "reference":
         output, weights = reference.forward(
             query,

@@ -14,7 +14,6 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
-import librosa
 import numpy as np
 import torch
 from torch import Tensor
@@ -118,6 +117,8 @@ class GriffinLim:
         return np.linalg.pinv(MelSpectrogram(self.mel).filters.numpy())
 
     def __call__(self, mel: Tensor) -> Wave:
+        import librosa  # only Griffin-Lim needs it, and it takes its time to load
+
         config = self.mel
         check_shape(mel, config)
         energy = self._inverse @ mel.detach().to("cpu", torch.float32).exp().T.numpy()  # (bins, frames)
