@@ -17,7 +17,6 @@ from clock_attention.evaluation.systems import (
     Length,
     TeacherSystem,
     VoiceSystem,
-    opened_voice,
     samples_of,
     stretched,
 )
@@ -25,7 +24,7 @@ from clock_attention.speech import synthesis
 from clock_attention.speech.audio import PRESETS, MelConfig
 from clock_attention.speech.config import load_preset
 from clock_attention.speech.training import train
-from clock_attention.speech.voice import Voice
+from clock_attention.speech.voice import Voice, opened_voice
 
 from ..speech.corpora import tiny_store
 from .conftest import PROMPTS

@@ -151,9 +151,10 @@ def prompts(
 
 def open_system(name: str, length: Any, checkpoint: str, stack: ExitStack, whole: bool = False) -> System:
     """A system by its name on the command line."""
-    from clock_attention.evaluation.systems import CopySynthesis, TeacherSystem, VoiceSystem, opened_voice
+    from clock_attention.evaluation.systems import CopySynthesis, TeacherSystem, VoiceSystem
     from clock_attention.speech.audio import MelConfig
     from clock_attention.speech.store import FeatureStore
+    from clock_attention.speech.voice import opened_voice
 
     title, equals, path = name.partition("=")
     if equals:

@@ -5,14 +5,11 @@ from __future__ import annotations
 import hashlib
 import math
 import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from importlib.metadata import version
 from itertools import islice
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, Protocol
 
 import numpy as np
@@ -27,7 +24,7 @@ from clock_attention.speech.phonemes import Phonemes, phonemizer
 from clock_attention.speech.store import FeatureStore
 from clock_attention.speech.synthesis import Utterance, alignment_matrix
 from clock_attention.speech.teacher import TEACHER_RATE, Reading, Teacher
-from clock_attention.speech.voice import WEIGHTS, Voice, export
+from clock_attention.speech.voice import WEIGHTS, Voice
 
 ENDLESS = 1_000_000  # phonemes: no sentence is longer
 
@@ -152,7 +149,7 @@ class VoiceSystem:
 
 
 def measures_of(utterance: Utterance) -> dict[str, float]:
-    """What the alignment of its most diagonal head says."""
+    """What the attention says that its alignment follows."""
     measures = measure_alignment(alignment_matrix(utterance.weights), utterance.phonemes)
     return measures | {"hit_ceiling": int(utterance.hit_ceiling)}
 
@@ -273,15 +270,3 @@ def stretched(wave: Wave, samples: int) -> Wave:
     # A short window keeps consonants apart: the phase vocoder smears over its length.
     changed = librosa.effects.time_stretch(wave, rate=len(wave) / samples, n_fft=512, hop_length=64)
     return np.asarray(librosa.util.fix_length(changed, size=samples), dtype=np.float32)
-
-
-@contextmanager
-def opened_voice(path: str | Path, checkpoint: str = "best", device: str = "cpu") -> Iterator[Voice]:
-    """A voice folder, or a training run's checkpoint as a voice that lives for as long as it is needed."""
-    if (Path(path) / "run.json").exists():
-        with TemporaryDirectory(prefix="clock-attention-") as folder:
-            voice_folder = Path(folder) / Path(path).name
-            export(Path(path), voice_folder, licence="unknown", which=checkpoint)
-            yield Voice.load(voice_folder, device)
-    else:
-        yield Voice.load(path, device)

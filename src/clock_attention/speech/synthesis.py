@@ -1,7 +1,7 @@
 """Text → speech: sentences, phonemes, frames shared out, mel, waveform, and where in time every phoneme is.
 
-`utter` is the acoustic model alone, one utterance per text. `stream` yields a text sentence by sentence; `speak` is
-the same joined to one piece. All three are methods of `Voice` too.
+`utter` is the acoustic model alone, one utterance per text; `stream` yields a text sentence by sentence, and `join`
+makes one piece of them. `Voice` offers all of it as methods.
 """
 
 from __future__ import annotations
@@ -210,23 +210,6 @@ def token_durations(weights: Sequence[Tensor], tokens: int, frames: int, frames_
     Frames spent on the end token belong to the last token.
     """
     return whole_durations(crossing_times(alignment_matrix(weights))[:tokens] * frames_per_step, frames)
-
-
-def speak(
-    voice: Voice,
-    text: str,
-    *,
-    pace: float | None = None,
-    mpr: float | None = None,
-    duration: float | str | None = None,
-    seed: int = 0,
-    vocoder: str | Path | Vocoder = "auto",
-    pause: float = PAUSE,
-) -> Speech:
-    """Speak a text as one piece; the options are those of `stream`."""
-    return join(
-        list(stream(voice, text, pace=pace, mpr=mpr, duration=duration, seed=seed, vocoder=vocoder, pause=pause)), text
-    )
 
 
 def stream(

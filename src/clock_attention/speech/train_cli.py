@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Annotated
 
 import typer
@@ -111,14 +110,8 @@ def write_onnx(source: str, target: Path, licence: str, checkpoint: str) -> str:
         from clock_attention.speech.onnx_export import export_onnx
     except ModuleNotFoundError as error:
         raise ImportError(f"--onnx needs {error.name}: pip install 'clock-attention[vocoder]'") from None
-    from clock_attention.speech.voice import Voice
-    from clock_attention.speech.voice import export as write_voice
+    from clock_attention.speech.voice import opened_voice
 
-    with TemporaryDirectory() as folder:
-        if (Path(source) / "run.json").exists():
-            write_voice(Path(source), Path(folder), licence=licence, which=checkpoint)
-            voice = Voice.load(folder)
-        else:
-            voice = Voice.load(source)
+    with opened_voice(source, checkpoint, licence=licence) as voice:
         export_onnx(voice, target)
     return f"{target}: {target.stat().st_size / 1e6:.1f} MB, {len(voice.language.symbols)} phonemes"

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from importlib import resources
 from importlib.metadata import version
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -179,9 +181,8 @@ class Voice:
             vocoder: a name or path for `load_vocoder`, or a vocoder.
             pause: seconds between sentences at natural pace; they scale with the speech.
         """
-        return synthesis.speak(
-            self, text, pace=pace, mpr=mpr, duration=duration, seed=seed, vocoder=vocoder, pause=pause
-        )
+        pieces = self.stream(text, pace=pace, mpr=mpr, duration=duration, seed=seed, vocoder=vocoder, pause=pause)
+        return synthesis.join(list(pieces), text)
 
     def stream(
         self,
@@ -311,3 +312,17 @@ def export(run: Path, folder: Path, *, licence: str, which: str = "best", half: 
     os.replace(temporary, folder / WEIGHTS)
     write_atomically(folder / CARD, card.model_dump_json(indent=1))
     return card
+
+
+@contextmanager
+def opened_voice(
+    path: str | Path, checkpoint: str = "best", device: str = "cpu", licence: str = "unknown"
+) -> Iterator[Voice]:
+    """A voice folder, or a training run's checkpoint as a voice that lives for as long as it is needed."""
+    if (Path(path) / "run.json").exists():
+        with TemporaryDirectory(prefix="clock-attention-") as folder:
+            voice_folder = Path(folder) / Path(path).name
+            export(Path(path), voice_folder, licence=licence, which=checkpoint)
+            yield Voice.load(voice_folder, device)
+    else:
+        yield Voice.load(path, device)
