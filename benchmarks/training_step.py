@@ -33,8 +33,6 @@ def make_step(config: RunConfig, attention: str, batch: int, frames: int, tokens
     token_lengths, frame_lengths = (lengths * tokens).long(), (lengths * frames).long()
     ids = torch.randint(config.model.symbols, (batch, tokens))
     mel = torch.randn(batch, frames, config.model.mels)
-    if model.needs_pace:
-        model.set_pace(frames / tokens)
 
     def step() -> None:
         optimizer.zero_grad(set_to_none=True)

@@ -37,7 +37,6 @@ def write_voice(folder: Path, seed: int = 0, **options: object) -> Path:
     )
     torch.manual_seed(seed)
     module = SpeechModel(model)
-    module.set_pace(6.0)
     folder.mkdir(parents=True, exist_ok=True)
     save_file({name: tensor.contiguous() for name, tensor in module.state_dict().items()}, folder / WEIGHTS)
     (folder / CARD).write_text(VoiceCard(model=model, language=language, provenance=provenance).model_dump_json())

@@ -26,7 +26,6 @@ def tiny_voice(folder: Path, *, mel: str = "hifigan", reader: str = "hibari", **
     model = ModelConfig.model_validate({**sizes, **corpus, **positions, **options})
     torch.manual_seed(0)
     weights = SpeechModel(model)
-    weights.set_pace(MPR)
     language = Language(
         phonemizer=reader,
         symbols=symbols,

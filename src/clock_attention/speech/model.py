@@ -30,7 +30,7 @@ class Prediction(NamedTuple):
     mel: Tensor  # standardised (B, S, M); frames past each item's own are meaningless
     rough: Tensor  # before the postnet; the same tensor where there is none
     log_frames: Tensor  # of the length model (B,)
-    end_reading: Tensor | None  # causal clocks: the last layer's mean reading at the last step (B,)
+    end_reading: Tensor | None  # causal clocks: each layer's mean reading at the last step (layers, B)
     weights: list[Tensor]  # per decoder layer (B, H, steps, T), if asked for
 
 
@@ -85,10 +85,13 @@ class SpeechModel(nn.Module):
     def needs_pace(self) -> bool:
         return self.config.cross_attention == "clock" and self.config.target_clocks == "causal"
 
-    def set_pace(self, frames_per_token: float) -> None:
-        """Tell causal clocks the mean number of frames per source token, measured on the training corpus."""
-        for attention in self.clock_layers if self.needs_pace else []:
-            attention.set_pace(frames_per_token / self.config.frames_per_step)
+    def pace(self, frames: Tensor, memory: Memory) -> Tensor | None:
+        """What causal clocks are told: decoder steps per source token of each item (B,); None for all others.
+
+        In training these are the true ones, in synthesis those asked for or the length model's. The clock then has only
+        to say how the time is shared out, and an utterance is as fast as it is asked to be.
+        """
+        return frames / (self.config.frames_per_step * memory.lengths) if self.needs_pace else None
 
     def encode(self, tokens: Tensor, lengths: Tensor) -> Memory:
         """tokens (B, T) with anything after each item's length."""
@@ -110,7 +113,6 @@ class SpeechModel(nn.Module):
         lengths: Tensor,
         frames: Tensor,
         mel: Tensor | None = None,
-        pace: Tensor | None = None,
         need_weights: bool = False,
     ) -> Prediction:
         """Mel of a known length; in autoregressive decoding from its own previous frames, `mel` (teacher forcing).
@@ -119,7 +121,6 @@ class SpeechModel(nn.Module):
             tokens, lengths: phoneme ids (B, T) and how many of them are valid (B,).
             frames: mel frames of each item (B,).
             mel: standardised target (B, S, M), autoregressive decoding only.
-            pace: frames per source token (B,), where it is not the stored one; causal clocks only.
         """
         memory = self.encode(tokens, lengths)
         steps = self.steps(frames)
@@ -131,9 +132,10 @@ class SpeechModel(nn.Module):
             x = self.decoder_input(F.pad(previous, (0, 0, 1, 0))[:, :-1])
         else:
             x = self.position_queries(steps, memory)
+        pace = self.pace(frames, memory)
         x, queries, weights = self.decode(self.dropout(x), memory, padding, pace, need_weights)
         rough = self.output(self.decoder_norm(x)).unflatten(-1, (self.config.frames_per_step, -1)).flatten(1, 2)
-        end_reading = self.end_reading(queries[-1], memory, padding, pace) if self.needs_pace else None
+        end_reading = None if pace is None else self.end_readings(queries, memory, padding, pace)
         return Prediction(
             self.refine(rough, frames), rough, self.length(memory.encoded, memory.padding), end_reading, weights
         )
@@ -142,9 +144,8 @@ class SpeechModel(nn.Module):
         self, x: Tensor, memory: Memory, padding: Tensor, pace: Tensor | None, need_weights: bool
     ) -> tuple[Tensor, list[Tensor], list[Tensor]]:
         queries, weights = [], []
-        step_pace = pace / self.config.frames_per_step if pace is not None and self.needs_pace else None
         for layer in self.decoder:
-            x, query, weight = layer(x, memory.encoded, padding, memory.padding, step_pace, need_weights)
+            x, query, weight = layer(x, memory.encoded, padding, memory.padding, pace, need_weights)
             queries.append(query)
             if weight is not None:
                 weights.append(weight)
@@ -166,18 +167,19 @@ class SpeechModel(nn.Module):
         place = torch.arange(start, start + x.shape[1], device=x.device).float()
         return x + sinusoids(place * self.config.frames_per_step, self.config.width)
 
-    def end_reading(self, query: Tensor, memory: Memory, padding: Tensor, pace: Tensor | None) -> Tensor:
-        """Mean reading of the last layer's target clock at the last valid step; 1 is the end token.  (B,)
+    def end_readings(self, queries: list[Tensor], memory: Memory, padding: Tensor, pace: Tensor) -> Tensor:
+        """Mean reading of each layer's target clock at the last valid step; 1 is the end token.  (layers, B)
 
         Only the total is wanted, so the rates are summed and no clock is built.
         """
-        attention = self.clock_layers[-1]
-        eta = causal_norm(
-            attention.heads(attention.q_proj(query)).float(), ~padding, attention.causal_norm, attention.eps
-        )
-        rates = edge_rates(eta, ~padding, resolve_phi(attention.phi), attention.eps)  # (B, H, S-1, D)
-        step_pace = attention.pace if pace is None else pace / self.config.frames_per_step
-        return rates.sum(-2).mean((1, 2)) / (mean_rate(attention.phi) * step_pace * memory.lengths)
+        readings = []
+        for attention, query in zip(self.clock_layers, queries, strict=True):
+            eta = causal_norm(
+                attention.heads(attention.q_proj(query)).float(), ~padding, attention.causal_norm, attention.eps
+            )
+            rates = edge_rates(eta, ~padding, resolve_phi(attention.phi), attention.eps)  # (B, H, S-1, D)
+            readings.append(rates.sum(-2).mean((1, 2)) / (mean_rate(attention.phi) * pace * memory.lengths))
+        return torch.stack(readings)
 
     @torch.no_grad()
     def synthesise(
@@ -192,26 +194,18 @@ class SpeechModel(nn.Module):
     ) -> Synthesis:
         """Speak. The length comes from `frames` (B,), or `mpr` frames per phoneme, or the length model's over `speed`.
 
-        Parallel decoding keeps it exactly. Causal clocks take it as their pace (None of both: the corpus's pace) and
-        stop by themselves, `margin` decoder steps past the end token; the last step is trained to read it exactly, so
-        half a step before it is where stopping early and late are equally likely. The other autoregressive models
-        cannot stop, so for them it is the cap.
+        Parallel decoding keeps it exactly. Causal clocks take it as their pace and stop by themselves, `margin` decoder
+        steps past the end token; the last step is trained to read it exactly, so half a step before it is where
+        stopping early and late are equally likely. The other autoregressive models cannot stop: for them it is the cap.
         """
         memory = self.encode(tokens, lengths)
         if frames is None and mpr is not None:
             frames = torch.as_tensor(mpr * lengths).round().long()
-        if self.needs_pace:
-            pace = None
-            if frames is not None:
-                pace = frames / memory.lengths / self.config.frames_per_step
-            elif speed is not None:
-                pace = (self.clock_layers[-1].pace / speed).expand(len(lengths))
-            return self.speak_step_by_step(memory, None, pace, margin)
         if frames is None:
             frames = (self.predicted_frames(memory) / (1.0 if speed is None else speed)).round().long()
         frames = frames.clamp(min=1)
         if self.config.autoregressive:
-            return self.speak_step_by_step(memory, frames, None, margin)
+            return self.speak_step_by_step(memory, frames, margin)
         return self.speak_at_once(memory, frames)
 
     @torch.no_grad()
@@ -237,18 +231,16 @@ class SpeechModel(nn.Module):
             mel, frames, steps, memory.lengths, weights, clocks, natural, torch.ones_like(frames, dtype=torch.bool)
         )
 
-    def speak_step_by_step(self, memory: Memory, cap: Tensor | None, pace: Tensor | None, margin: float) -> Synthesis:
-        """Free running: every step hears only what the model itself has said."""
+    def speak_step_by_step(self, memory: Memory, frames: Tensor, margin: float) -> Synthesis:
+        """Free running: every step hears only what the model itself has said. `frames` is the pace, or the cap."""
         batch, group = len(memory.lengths), self.config.mels * self.config.frames_per_step
-        options: dict[str, Any] = {}
-        if self.needs_pace:
-            step_pace = self.clock_layers[-1].pace if pace is None else pace
-            options = {"pace": pace, "margin": margin / step_pace}  # in tokens
+        pace = self.pace(frames, memory)
+        options: dict[str, Any] = {} if pace is None else {"pace": pace, "margin": margin / pace}  # in tokens
         states = [
             LayerState(layer.cross_attention.start(memory.encoded, memory.padding, **options))  # type: ignore[union-attr, operator]
             for layer in self.decoder
         ]
-        most = None if cap is None else self.steps(cap)
+        most = self.steps(frames) if pace is None else None
         steps = torch.zeros_like(memory.lengths)
         running = torch.ones_like(memory.lengths, dtype=torch.bool)
         finished = ~running  # the others cannot end by themselves
@@ -271,7 +263,7 @@ class SpeechModel(nn.Module):
             if decoding_over(clock):
                 break
         rough = torch.stack(said, 1).unflatten(-1, (self.config.frames_per_step, -1)).flatten(1, 2)
-        frames = steps * self.config.frames_per_step if cap is None else cap
+        frames = steps * self.config.frames_per_step if most is None else frames
         clocks = (
             [
                 Clocks(torch.stack(list(target), 2), state.meeting.key_clock)

@@ -49,8 +49,6 @@ class Trainer:
 
         torch.manual_seed(training.seed)  # the same initial weights on every process
         self.module = SpeechModel(config.model)
-        self.pace = corpus_pace(store, config)
-        self.module.set_pace(self.pace)
         self.acoustic = nn.ModuleList(child for name, child in self.module.named_children() if name != "length")
         optimizer = torch.optim.AdamW(
             parameter_groups(self.module, training),
@@ -95,10 +93,7 @@ class Trainer:
         for group in self.optimizer.param_groups:
             group["lr"] = group["rate"] * learning_rate(training, self.step)
         torch.manual_seed(step_seed(training.seed, self.step, self.fabric.global_rank))
-        pace = None
-        if self.module.needs_pace:  # a slow utterance has a slow clock, and it is told so
-            pace = self.pace * batch.frames / batch.natural_frames
-        prediction = self.model(batch.tokens, batch.token_lengths, batch.frames, batch.mel, pace)
+        prediction = self.model(batch.tokens, batch.token_lengths, batch.frames, batch.mel)
         found = losses(prediction, batch, all_frames=sum(plan.frames), all_items=len(plan.items))
         # Fabric's DDP averages gradients over processes; these losses are shares of a sum.
         loss = found.total(training.end_of_clock) * self.fabric.world_size
@@ -278,12 +273,6 @@ def step_seed(seed: int, step: int, rank: int) -> int:
 def within(store: Corpus, items: Sequence[int], longest: int) -> list[int]:
     """The items that have at most so many tokens; 0: all."""
     return [item for item in items if not longest or len(store.utterances[item].tokens) <= longest]
-
-
-def corpus_pace(store: Corpus, config: RunConfig) -> float:
-    """Frames per source token of natural speech, the end token of autoregressive models counted as one."""
-    rows = [store.utterances[item] for item in store.split("train")]
-    return sum(row.natural_frames for row in rows) / sum(len(row.tokens) + config.model.autoregressive for row in rows)
 
 
 class Stopwatch:
