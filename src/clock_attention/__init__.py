@@ -1,9 +1,13 @@
 """Stochastic clock attention: attend where the clocks of two ordered sequences are likely to meet."""
 
-from clock_attention.attention import clock_attention
-from clock_attention.module import ClockAttention
-from clock_attention.streaming import ClockState, decoding_over
-from clock_attention.transformer import ClockDecoderLayer, swap_cross_attention
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from clock_attention.attention import clock_attention
+    from clock_attention.module import ClockAttention
+    from clock_attention.streaming import ClockState, decoding_over
+    from clock_attention.transformer import ClockDecoderLayer, swap_cross_attention
 
 __all__ = [
     "ClockAttention",
@@ -13,3 +17,25 @@ __all__ = [
     "decoding_over",
     "swap_cross_attention",
 ]
+
+# Imported when first asked for: torch takes seconds, which `clock-attention --help` need not wait for.
+MODULES = {
+    "ClockAttention": "module",
+    "ClockDecoderLayer": "transformer",
+    "ClockState": "streaming",
+    "clock_attention": "attention",
+    "decoding_over": "streaming",
+    "swap_cross_attention": "transformer",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = getattr(import_module(f"{__name__}.{MODULES[name]}"), name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

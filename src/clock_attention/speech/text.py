@@ -15,10 +15,9 @@ import random
 import re
 import unicodedata
 from collections.abc import Iterator
-
-from hibari.g2p import numbers
-from hibari.g2p.normalize import ABBREV, TITLES
-from hibari.g2p.normalize import normalize as read_out
+from functools import cache
+from types import SimpleNamespace
+from typing import Any
 
 PLAIN_FORMS = str.maketrans(
     {
@@ -54,20 +53,24 @@ RE_LONG_DIGITS = re.compile(rf"(?:\d[,.]?){{{LONGEST_NUMBER},}}\d")
 RE_SENTENCE_END = re.compile(r"[.!?…]+[\"')\]”’]*\s+(?=[\"'(“‘]*[A-Z0-9])")
 RE_INITIALS = re.compile(r"(?:[A-Z]\.)*[A-Z]")
 RE_NUMBER = re.compile(r"-?\d+(?:,\d{3})*(?:\.\d+)*(?:st|nd|rd|th)?(?:'?s)?(?![\w])")
+ENDING = frozenset({"etc", "inc", "ltd", "co", "jr", "sr", "a.m", "p.m"})  # abbreviations that may close a sentence
 RE_CLAUSE_END = re.compile(r"(?<=[,;:.!?…—])\s+|(?<=[—])")
-# Abbreviations after which a capital letter usually continues the sentence.
-CONTINUING = frozenset(
-    word.lower().rstrip(".") for word in [*TITLES, *ABBREV, "Messrs", "e.g", "i.e", "no", "v", "viz"]
-) - {
-    "etc",
-    "inc",
-    "ltd",
-    "co",
-    "jr",
-    "sr",
-    "a.m",
-    "p.m",
-}
+
+
+@cache
+def hibari_reader() -> Any:
+    """hibari's package of number words and abbreviations. It brings SciPy along: half a second that can wait."""
+    from hibari.g2p import normalize, numbers
+
+    return SimpleNamespace(normalize=normalize, numbers=numbers)
+
+
+@cache
+def continuing() -> frozenset[str]:
+    """Abbreviations after which a capital letter usually continues the sentence."""
+    known = hibari_reader().normalize
+    words = [*known.TITLES, *known.ABBREV, "Messrs", "e.g", "i.e", "no", "v", "viz"]
+    return frozenset(word.lower().rstrip(".") for word in words) - ENDING
 
 
 def clean(text: str) -> tuple[str, str]:
@@ -94,27 +97,30 @@ def normalize(text: str) -> str:
     Plain numbers stay as digits: their reading depends on the grammar around them and belongs to the phonemizer
     (`spell_numbers` writes them out for those that need it).
     """
-    return read_out(clean(text)[0])
+    return str(hibari_reader().normalize.normalize(clean(text)[0]))
 
 
 def spell_numbers(text: str) -> str:
     """Cardinals, ordinals, years, decimals and amounts of money in words."""
+    ones = hibari_reader().numbers.ONES
     text = re.sub(r"([$£€])\s?(\d[\d,]*)(?:\.(\d\d))?(?!\d)", _money, text)
     text = re.sub(r"(\d)\s?%", r"\1 percent", text)
     text = RE_NUMBER.sub(lambda match: f" {_number(match.group())} ", text)
-    text = re.sub(r"\d", lambda digit: f" {numbers.ONES[int(digit.group())]} ", text)
+    text = re.sub(r"\d", lambda digit: f" {ones[int(digit.group())]} ", text)
     return re.sub(r"\s+([,.;:!?])", r"\1", re.sub(r"\s+", " ", text)).strip()
 
 
 def _money(match: re.Match[str]) -> str:
+    cardinal = hibari_reader().numbers.cardinal
     unit, cent = {"$": ("dollar", "cent"), "£": ("pound", "penny"), "€": ("euro", "cent")}[match.group(1)]
     whole, fraction = int(match.group(2).replace(",", "") or 0), int(match.group(3) or 0)
     cents = "pence" if cent == "penny" and fraction != 1 else cent + ("s" if fraction != 1 else "")
-    parts = [f"{numbers.cardinal(whole)} {unit}{'' if whole == 1 else 's'}"] if whole or not fraction else []
-    return " and ".join(parts + ([f"{numbers.cardinal(fraction)} {cents}"] if fraction else []))
+    parts = [f"{cardinal(whole)} {unit}{'' if whole == 1 else 's'}"] if whole or not fraction else []
+    return " and ".join(parts + ([f"{cardinal(fraction)} {cents}"] if fraction else []))
 
 
 def _number(written: str) -> str:
+    numbers = hibari_reader().numbers
     possessive = "s" if re.search(r"'?s$", written) and not written.endswith(("1st",)) else ""
     digits = re.sub(r"'?s$", "", written) if possessive else written
     ordinal = re.search(r"(st|nd|rd|th)$", digits)
@@ -156,7 +162,7 @@ def _ends_sentence(before: str, mark: str) -> bool:
     if last_word == "I":  # "Robert I. Bouck" goes on, "So did I. Then" does not
         return not (earlier and earlier[0][:1].isupper() and earlier[0].isalpha())
     is_initial = RE_INITIALS.fullmatch(last_word) is not None
-    return not (is_initial or last_word.lower() in CONTINUING)
+    return not (is_initial or last_word.lower() in continuing())
 
 
 def split_phrases(text: str, shortest: int, longest: int, seed: int | str = 0) -> Iterator[str]:
