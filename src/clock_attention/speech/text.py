@@ -16,7 +16,7 @@ import re
 import unicodedata
 from collections.abc import Iterator
 from functools import cache
-from types import SimpleNamespace
+from importlib import import_module
 from typing import Any
 
 PLAIN_FORMS = str.maketrans(
@@ -58,17 +58,15 @@ RE_CLAUSE_END = re.compile(r"(?<=[,;:.!?…—])\s+|(?<=[—])")
 
 
 @cache
-def hibari_reader() -> Any:
-    """hibari's package of number words and abbreviations. It brings SciPy along: half a second that can wait."""
-    from hibari.g2p import normalize, numbers
-
-    return SimpleNamespace(normalize=normalize, numbers=numbers)
+def hibari_reader(part: str) -> Any:
+    """A module of hibari's reader: numbers, or normalize. They bring SciPy along: half a second that can wait."""
+    return import_module(f"hibari.g2p.{part}")
 
 
 @cache
 def continuing() -> frozenset[str]:
     """Abbreviations after which a capital letter usually continues the sentence."""
-    known = hibari_reader().normalize
+    known = hibari_reader("normalize")
     words = [*known.TITLES, *known.ABBREV, "Messrs", "e.g", "i.e", "no", "v", "viz"]
     return frozenset(word.lower().rstrip(".") for word in words) - ENDING
 
@@ -97,12 +95,12 @@ def normalize(text: str) -> str:
     Plain numbers stay as digits: their reading depends on the grammar around them and belongs to the phonemizer
     (`spell_numbers` writes them out for those that need it).
     """
-    return str(hibari_reader().normalize.normalize(clean(text)[0]))
+    return str(hibari_reader("normalize").normalize(clean(text)[0]))
 
 
 def spell_numbers(text: str) -> str:
     """Cardinals, ordinals, years, decimals and amounts of money in words."""
-    ones = hibari_reader().numbers.ONES
+    ones = hibari_reader("numbers").ONES
     text = re.sub(r"([$£€])\s?(\d[\d,]*)(?:\.(\d\d))?(?!\d)", _money, text)
     text = re.sub(r"(\d)\s?%", r"\1 percent", text)
     text = RE_NUMBER.sub(lambda match: f" {_number(match.group())} ", text)
@@ -111,7 +109,7 @@ def spell_numbers(text: str) -> str:
 
 
 def _money(match: re.Match[str]) -> str:
-    cardinal = hibari_reader().numbers.cardinal
+    cardinal = hibari_reader("numbers").cardinal
     unit, cent = {"$": ("dollar", "cent"), "£": ("pound", "penny"), "€": ("euro", "cent")}[match.group(1)]
     whole, fraction = int(match.group(2).replace(",", "") or 0), int(match.group(3) or 0)
     cents = "pence" if cent == "penny" and fraction != 1 else cent + ("s" if fraction != 1 else "")
@@ -120,7 +118,7 @@ def _money(match: re.Match[str]) -> str:
 
 
 def _number(written: str) -> str:
-    numbers = hibari_reader().numbers
+    numbers = hibari_reader("numbers")
     possessive = "s" if re.search(r"'?s$", written) and not written.endswith(("1st",)) else ""
     digits = re.sub(r"'?s$", "", written) if possessive else written
     ordinal = re.search(r"(st|nd|rd|th)$", digits)
