@@ -46,6 +46,14 @@ def test_words_are_skipped_when_none_of_their_phonemes_is_visited(path: list[int
     assert measures["words"] == 2
 
 
+def test_a_word_that_one_head_reads_is_not_skipped_though_the_mean_passes_over_it() -> None:
+    heads = np.stack([one_hot([0, 1, 2, 2], 4), one_hot([0, 1, 2, 2], 4), one_hot([0, 1, 2, 3], 4)])
+    measures = measure_alignment(heads.mean(0), PHONEMES, heads)
+    assert (measures["word_skips"], measures["word_skips_in_mean"]) == (0, 1)
+    measures = measure_alignment(heads.mean(0), PHONEMES, heads[:2])
+    assert (measures["word_skips"], measures["word_skips_in_mean"]) == (1, 1)
+
+
 def test_the_end_token_need_not_be_visited_and_is_no_word() -> None:
     assert measure_alignment(one_hot([0, 1, 3], 5), PHONEMES)["skipped"] == 0
     measures = measure_alignment(one_hot([0, 1, 3, 4, 3], 5), PHONEMES)

@@ -44,7 +44,7 @@ def canned(system: str, mpr: float | None, wrong: int, faults: int = 0, cut: int
 def measures(faults: int, cut: int) -> dict[str, float]:
     counted = dict.fromkeys(("word_repeats", "skipped", "repeated", "expected_violations"), 0)
     means = dict.fromkeys(("coverage", "focus", "normalized_entropy", "diagonal_deviation"), 0.5)
-    return {"word_skips": faults, "hit_ceiling": cut, **counted, **means}
+    return {"word_skips": faults, "word_skips_in_mean": faults, "hit_ceiling": cut, **counted, **means}
 
 
 SWEEP = [

@@ -6,18 +6,22 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from clock_attention.alignment import FloatArray, measure_quality
+from clock_attention.alignment import FloatArray, IntArray, measure_quality
 from clock_attention.speech.phonemes import NO_WORD, WORD_BOUNDARY, Phonemes
 
 # Measures that are counted over a list of sentences; all others are averaged.
 COUNTED = (
-    *("word_skips", "word_repeats", "skipped", "repeated", "expected_violations", "argmax_violations"),
-    *("hit_ceiling", "words", "keys", "queries"),
+    *("word_skips", "word_skips_in_mean", "word_repeats", "skipped", "repeated"),
+    *("expected_violations", "argmax_violations", "hit_ceiling", "words", "keys", "queries"),
 )
 
 
-def measure_alignment(matrix: FloatArray, phonemes: Phonemes) -> dict[str, float]:
+def measure_alignment(matrix: FloatArray, phonemes: Phonemes, heads: FloatArray | None = None) -> dict[str, float]:
     """`measure_quality` of one utterance (steps, tokens), with the words that were skipped and repeated.
+
+    A word is skipped when none of its phonemes is ever the one most attended to, by any of the `heads` (heads, steps,
+    tokens): a model reads with all of them. In `matrix`, their mean, a word of one phoneme, such as "a", can stay below
+    its neighbours although it is read; `word_skips_in_mean` counts these too. Repeats are those of the mean.
 
     Pauses and word boundaries may be passed over, and so may the end token that closes an autoregressive source.
     """
@@ -31,12 +35,22 @@ def measure_alignment(matrix: FloatArray, phonemes: Phonemes) -> dict[str, float
         name: value if name in COUNTED else round(float(value), 6)
         for name, value in measure_quality(matrix, required).as_dict().items()
     }
-    # Rows without any weight attend to nothing.
-    visits = matrix.argmax(1)[matrix.sum(1) > 0]
     words = [word if says else NO_WORD for word, says in zip(phonemes.word_index, spoken, strict=True)]
     words += [NO_WORD] * extra
-    skips, repeats = word_faults([words[token] for token in visits], len(phonemes.words))
-    return {**measures, "words": len(phonemes.words), "word_skips": skips, "word_repeats": repeats}
+    skips, repeats = word_faults([words[token] for token in visits(matrix)], len(phonemes.words))
+    read = {words[token] for head in (matrix[None] if heads is None else heads) for token in visits(head)}
+    return {
+        **measures,
+        "words": len(phonemes.words),
+        "word_skips": len(phonemes.words) - len(read - {NO_WORD}),
+        "word_skips_in_mean": skips,
+        "word_repeats": repeats,
+    }
+
+
+def visits(matrix: FloatArray) -> IntArray:
+    """The token most attended to at each step; rows without any weight attend to nothing."""
+    return matrix.argmax(1)[matrix.sum(1) > 0]
 
 
 def word_faults(visited: Sequence[int], words: int) -> tuple[int, int]:

@@ -13,6 +13,7 @@ from itertools import islice
 from typing import Any, Protocol
 
 import numpy as np
+import torch
 
 from clock_attention.evaluation.cache import digest
 from clock_attention.evaluation.faults import measure_alignment, pooled_measures
@@ -150,7 +151,8 @@ class VoiceSystem:
 
 def measures_of(utterance: Utterance) -> dict[str, float]:
     """What the attention says that its alignment follows."""
-    measures = measure_alignment(alignment_matrix(utterance.weights), utterance.phonemes)
+    heads = torch.cat(utterance.weights).numpy()
+    measures = measure_alignment(alignment_matrix(utterance.weights), utterance.phonemes, heads)
     return measures | {"hit_ceiling": int(utterance.hit_ceiling)}
 
 

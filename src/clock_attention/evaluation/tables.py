@@ -11,6 +11,7 @@ from clock_attention.evaluation.metrics import Interval, Measure
 
 MEASURES = {  # of the alignment, and their headings
     "word_skips": "words skipped",
+    "word_skips_in_mean": "words skipped, mean attention",
     "word_repeats": "words repeated",
     "skipped": "phonemes skipped",
     "repeated": "phonemes repeated",
