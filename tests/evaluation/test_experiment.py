@@ -54,7 +54,7 @@ def test_every_contestant_is_a_valid_change_of_its_preset(name: str) -> None:
     configs = {one.name: load_preset(preset.training).changed(one.changes) for one in preset.contestants}
     assert len(configs) == len(preset.contestants)
     assert {one.comparison for one in preset.contestants} == set(COMPARISONS)
-    assert {one.corpus for one in preset.contestants} == set(preset.corpora)
+    assert {name for one in preset.contestants for name in one.corpora} == set(preset.corpora)
     for first, second in (("parallel-clock", "parallel-dot"), ("paper-clock", "paper-dot")):
         clock, dot = configs[first], configs[second]
         assert clock.training == dot.training

@@ -95,7 +95,7 @@ class Experiment:
         return self.out / "voices" / name
 
     def stages(self) -> list[Stage]:
-        used = dict.fromkeys(one.corpus for one in self.contestants)
+        used = dict.fromkeys(name for one in self.contestants for name in one.corpora)
         stages = [self.corpus_stage(name) for name in used]
         stages += [self.training_stage(one) for one in self.contestants]
         stages += [self.export_stage(one) for one in self.contestants]
@@ -117,7 +117,8 @@ class Experiment:
 
     def training_stage(self, one: Contestant) -> Stage:
         run = self.run(one.name)
-        command = ["train", "--resume", "--corpus", str(self.corpus(one.corpus)), "--out", str(run)]
+        command = ["train", "--resume", "--out", str(run)]
+        command += [part for name in one.corpora for part in ("--corpus", str(self.corpus(name)))]
         command += ["--threads", str(self.threads)] if self.threads else []
         if one.name in self.runs:  # it brings its own options
             steps = RunDescription.read(run).config.training.steps
@@ -154,13 +155,10 @@ class Experiment:
         return options + (["--subset", str(subset)] if subset else [])
 
     def copy_stage(self) -> Stage:
-        corpus, out = self.corpus("natural" if self.uses("natural") else self.contestants[0].corpus), self.out / "copy"
+        corpus, out = self.corpus("natural"), self.out / "copy"  # all systems learn from it
         command = ["sweep", f"copy:{corpus}", "--no-teacher"]
         command += self.listening(out, [f"valid:{corpus}"], self.prompt_count)
         return Stage("copy-synthesis", lambda: command, self.newer(out / "sweep.json"), self.cost(1, 100))
-
-    def uses(self, corpus: str) -> bool:
-        return any(one.corpus == corpus for one in self.contestants)
 
     def sweep_stage(self) -> Stage:
         out = self.out / "sweep"

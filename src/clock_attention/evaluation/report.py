@@ -120,7 +120,7 @@ def summary(evidence: Evidence) -> str:
 def system_table(evidence: Evidence) -> Cells:
     rows = []
     for one in evidence.contestants:
-        cells = [one.name, one.comparison, one.corpus, " ".join(one.changes)]
+        cells = [one.name, one.comparison, ", ".join(one.corpora), " ".join(one.changes)]
         if one.name in evidence.voices:
             made = read_card(evidence.voices[one.name]).provenance
             cells += [str(made.steps), duration(made.seconds), f"{made.valid_l1:.4f}" if made.valid_l1 else ""]
