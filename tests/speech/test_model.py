@@ -247,7 +247,7 @@ def test_end_reading_is_what_the_streaming_clock_reads_at_the_last_step():
     for place in range(13):
         _, _, states = model.step(previous, states, place)
         previous = mel[:, place]
-        readings.append(torch.stack([state.meeting.reading.mean((1, 2)).float() for state in states]))
+        readings.append(torch.stack([state.meeting.reading.mean(2).float() for state in states]))
     expected = torch.stack([readings[12][:, 0], readings[8][:, 1]], 1)
     torch.testing.assert_close(prediction.end_reading, expected, atol=1e-5, rtol=1e-5)
 

@@ -16,7 +16,7 @@ from lightning_fabric import Fabric
 from clock_attention.speech import checkpoint
 from clock_attention.speech.config import load_preset
 from clock_attention.speech.progress import read_log
-from clock_attention.speech.training import NonFiniteLossError, learning_rate, train
+from clock_attention.speech.training import NonFiniteLossError, Trainer, learning_rate, train
 
 from .corpora import tiny_store
 
@@ -29,7 +29,7 @@ TINY = [
 SYSTEMS = [
     [],
     ["cross_attention=dot", "frames_per_step=2", "postnet_layers=2"],
-    ["decoding=autoregressive", "positions=rotary"],
+    ["decoding=autoregressive", "positions=rotary", "own_frames=1.0"],
     ["decoding=autoregressive", "clocks=unnormalized"],
 ]
 
@@ -119,6 +119,20 @@ def test_clock_models_learn_the_tiny_corpus_and_its_order(changes, store, tmp_pa
     assert float(rows[-1]["align_expected_violations"]) == 0
     assert float(rows[-1]["align_diagonal_deviation"]) < 0.12
     assert float(rows[-1]["length_error"]) < 0.1
+
+
+def test_whole_steps_hear_the_models_own_frames(store, tmp_path):
+    config = tiny("decoding=autoregressive", "frames_per_step=2", "mels=8")
+    trainer = Trainer(config, store, tmp_path, Fabric(accelerator="cpu", devices=1))
+    batch = trainer.batches.load(trainer.batches.plan(0))
+    assert torch.equal(trainer.with_own_frames(batch, 0.0), batch.mel)
+    heard = trainer.with_own_frames(batch, 1.0)
+    for item, frames in enumerate(batch.frames.tolist()):
+        own = (heard[item, : frames - frames % 2] != batch.mel[item, : frames - frames % 2]).unflatten(0, (-1, 2))
+        by_step = own.flatten(1)
+        assert torch.equal(by_step.any(1), by_step.all(1))
+    changed = (heard != batch.mel).any(-1).float().mean(1)
+    assert changed.max() > 0.3 > changed.min()  # from hardly any to nearly all, utterance by utterance
 
 
 def test_a_loss_that_is_not_a_number_names_the_batch_and_spares_the_checkpoint(tmp_path):

@@ -29,42 +29,29 @@ AS_PRINTED = ("positions=absolute", "stretch_share=0.0")
 ONE_PACE = ("phrases", "natural")
 ALL_PACES = (*ONE_PACE, "paces")
 # One scalar clock a head, each layer's told the pace of the utterance: docs/causal.md.
-CAUSAL = ("decoding=autoregressive", "clocks=causal", "positions=rotary", "clock_width=1", "logit_scale_start=4.0")
+CAUSAL = ("clocks=causal", "clock_width=1", "logit_scale_start=4.0")
+AUTOREGRESSIVE = ("decoding=autoregressive", "positions=rotary", "own_frames=1.0")
 SMALL = (
     Contestant("parallel-clock", "best", ALL_PACES, ("cross_attention=clock",)),
     Contestant("parallel-dot", "best", ALL_PACES, ("cross_attention=dot",)),
     Contestant("paper-clock", "paper", ONE_PACE, ("cross_attention=clock", *AS_PRINTED)),
     Contestant("paper-dot", "paper", ONE_PACE, ("cross_attention=dot", *AS_PRINTED)),
-    Contestant("causal-clock", "autoregressive", ALL_PACES, CAUSAL),
-    Contestant(
-        "printed-clock",
-        "autoregressive",
-        ALL_PACES,
-        ("decoding=autoregressive", "clocks=unnormalized", "positions=rotary"),
-    ),
-    Contestant(
-        "autoregressive-dot",
-        "autoregressive",
-        ALL_PACES,
-        ("decoding=autoregressive", "cross_attention=dot", "positions=rotary"),
-    ),
+    Contestant("causal-clock", "autoregressive", ALL_PACES, (*AUTOREGRESSIVE, *CAUSAL)),
+    Contestant("printed-clock", "autoregressive", ALL_PACES, (*AUTOREGRESSIVE, "clocks=unnormalized")),
+    Contestant("autoregressive-dot", "autoregressive", ALL_PACES, (*AUTOREGRESSIVE, "cross_attention=dot")),
 )
 # LJSpeech has one pace: there it is learned from time-stretched mels.
 STRETCHED = ("positions=normalized", "stretch_share=0.5")
 NATURAL = ("natural",)
+STEP_BY_STEP = ("decoding=autoregressive", "own_frames=1.0")
 PAPER = (
     Contestant("paper-clock", "paper", NATURAL, ("cross_attention=clock",)),
     Contestant("paper-dot", "paper", NATURAL, ("cross_attention=dot",)),
     Contestant("parallel-clock", "best", NATURAL, ("cross_attention=clock", *STRETCHED)),
     Contestant("parallel-dot", "best", NATURAL, ("cross_attention=dot", *STRETCHED)),
-    Contestant(
-        "causal-clock",
-        "autoregressive",
-        NATURAL,
-        ("decoding=autoregressive", "clocks=causal", "clock_width=1", "logit_scale_start=4.0"),
-    ),
-    Contestant("printed-clock", "autoregressive", NATURAL, ("decoding=autoregressive", "clocks=unnormalized")),
-    Contestant("autoregressive-dot", "autoregressive", NATURAL, ("decoding=autoregressive", "cross_attention=dot")),
+    Contestant("causal-clock", "autoregressive", NATURAL, (*STEP_BY_STEP, *CAUSAL)),
+    Contestant("printed-clock", "autoregressive", NATURAL, (*STEP_BY_STEP, "clocks=unnormalized")),
+    Contestant("autoregressive-dot", "autoregressive", NATURAL, (*STEP_BY_STEP, "cross_attention=dot")),
 )
 SPEEDS = ("0.6", "0.75", "0.9", "1.0", "1.15", "1.35", "1.6")
 

@@ -107,6 +107,9 @@ class TrainingConfig(Section):
     end_of_clock: Annotated[float, Field(ge=0)] = (
         0.1  # weight of the loss that brings causal clocks to 1 at the last frame
     )
+    # Autoregressive decoding: up to this share of the decoder's steps hear what the model itself makes of the steps
+    # before, as they will when it speaks; between none and so many, utterance by utterance. Costs a forward pass.
+    own_frames: Annotated[float, Field(ge=0, le=1)] = 0.0
     # Time-stretch: this share of the utterances gets a length between these factors of its own.
     stretch_share: Annotated[float, Field(ge=0, le=1)] = 0.0
     stretch_shortest: PositiveFloat = 0.5

@@ -30,7 +30,7 @@ def losses(prediction: Prediction, batch: Batch, *, all_frames: int, all_items: 
     length = (prediction.log_frames.float() - batch.natural_frames.log()).abs().sum() / all_items
     end = length.new_zeros(())
     if prediction.end_reading is not None:
-        end = (prediction.end_reading - 1).abs().mean(0).sum() / all_items
+        end = (prediction.end_reading - 1).abs().mean((0, 2)).sum() / all_items
     return Losses(error / (all_frames * batch.mel.shape[-1]), length, end)
 
 

@@ -30,7 +30,7 @@ class Prediction(NamedTuple):
     mel: Tensor  # standardised (B, S, M); frames past each item's own are meaningless
     rough: Tensor  # before the postnet; the same tensor where there is none
     log_frames: Tensor  # of the length model (B,)
-    end_reading: Tensor | None  # causal clocks: each layer's mean reading at the last step (layers, B)
+    end_reading: Tensor | None  # causal clocks: every head's mean reading at the last step (layers, B, H)
     weights: list[Tensor]  # per decoder layer (B, H, steps, T), if asked for
 
 
@@ -168,9 +168,10 @@ class SpeechModel(nn.Module):
         return x + sinusoids(place * self.config.frames_per_step, self.config.width)
 
     def end_readings(self, queries: list[Tensor], memory: Memory, padding: Tensor, pace: Tensor) -> Tensor:
-        """Mean reading of each layer's target clock at the last valid step; 1 is the end token.  (layers, B)
+        """Mean reading of every head's target clock at the last valid step; 1 is the end token.  (layers, B, H)
 
-        Only the total is wanted, so the rates are summed and no clock is built.
+        One for each head: where only their mean was held to the end, half of them idled and half ran ahead. Only the
+        total is wanted, so the rates are summed and no clock is built.
         """
         readings = []
         for attention, query in zip(self.clock_layers, queries, strict=True):
@@ -178,7 +179,8 @@ class SpeechModel(nn.Module):
                 attention.heads(attention.q_proj(query)).float(), ~padding, attention.causal_norm, attention.eps
             )
             rates = edge_rates(eta, ~padding, resolve_phi(attention.phi), attention.eps)  # (B, H, S-1, D)
-            readings.append(rates.sum(-2).mean((1, 2)) / (mean_rate(attention.phi) * pace * memory.lengths))
+            expected = mean_rate(attention.phi) * pace * memory.lengths  # (B,)
+            readings.append(rates.sum(-2).mean(-1) / expected[:, None])
         return torch.stack(readings)
 
     @torch.no_grad()

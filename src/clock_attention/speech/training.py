@@ -22,7 +22,7 @@ from torch import Tensor, nn
 
 from clock_attention.speech import checkpoint
 from clock_attention.speech.averaging import WeightAverage
-from clock_attention.speech.batching import Batches, Plan
+from clock_attention.speech.batching import Batch, Batches, Plan
 from clock_attention.speech.config import RunConfig, TrainingConfig
 from clock_attention.speech.losses import losses
 from clock_attention.speech.model import SpeechModel
@@ -93,7 +93,10 @@ class Trainer:
         for group in self.optimizer.param_groups:
             group["lr"] = group["rate"] * learning_rate(training, self.step)
         torch.manual_seed(step_seed(training.seed, self.step, self.fabric.global_rank))
-        prediction = self.model(batch.tokens, batch.token_lengths, batch.frames, batch.mel)
+        heard = batch.mel
+        if self.config.model.autoregressive and training.own_frames:
+            heard = self.with_own_frames(batch, training.own_frames)
+        prediction = self.model(batch.tokens, batch.token_lengths, batch.frames, heard)
         found = losses(prediction, batch, all_frames=sum(plan.frames), all_items=len(plan.items))
         # Fabric's DDP averages gradients over processes; these losses are shares of a sum.
         loss = found.total(training.end_of_clock) * self.fabric.world_size
@@ -114,6 +117,21 @@ class Trainer:
         now = [1.0, *whole.tolist(), float(norm)]
         self.window = [a + b for a, b in zip(self.window, now, strict=True)]
         return float(whole[0]), len(plan.items)
+
+    @torch.no_grad()
+    def with_own_frames(self, batch: Batch, most: float) -> Tensor:
+        """The target with some decoder steps replaced by what the model says there, given the true frames before.
+
+        One more parallel pass instead of step after step (Mihaylova and Martins, 2019). Whole steps are replaced, so
+        that a step is not told one frame by the other.
+        """
+        with self.fabric.autocast():
+            said = self.module(batch.tokens, batch.token_lengths, batch.frames, batch.mel).mel[:, : batch.mel.shape[1]]
+        share = most * torch.rand(len(batch.frames), 1, device=said.device)
+        steps = int(self.module.steps(batch.frames.max()))
+        own = torch.rand(len(batch.frames), steps, device=said.device) < share  # (B, steps)
+        own = own.repeat_interleave(self.config.model.frames_per_step, 1)[:, : said.shape[1]]
+        return torch.where(own[..., None], said.to(batch.mel.dtype), batch.mel)
 
     def summed(self, values: Tensor) -> Tensor:
         return (
