@@ -101,6 +101,17 @@ def test_safety_net_says_so():
         decode()
 
 
+def test_a_clock_that_stands_still_does_not_end_the_others_early():
+    attention = ClockAttention(16, 2, clocks="causal", pace=2.0)
+    query = torch.zeros(2, 16)
+    state = attention.start(torch.randn(2, 40, 16), torch.arange(40) >= torch.tensor([[3], [40]]))
+    torch.nn.init.constant_(attention.q_proj.bias, -1e4)  # nobody moves …
+    for _ in range(26):
+        _, _, state = attention.step(query, state)
+    assert state.stalled.tolist() == [True, False]  # … which is too long for the short one only
+    assert not decoding_over(state)
+
+
 def test_state_can_be_saved_moved_and_reordered(tmp_path):
     attention = ClockAttention(16, 2, clocks="causal", pace=2.0, causal_norm="cumulative")
     memory, query = torch.randn(3, 5, 16), torch.randn(3, 7, 16)

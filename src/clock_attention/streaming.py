@@ -25,6 +25,8 @@ from clock_attention.clocks import (
 )
 from clock_attention.kernels.portable import attend
 
+SAFETY = 4.0  # times the expected number of steps, after which a clock is taken to stand still
+
 
 @dataclass(frozen=True)
 class ClockState:
@@ -59,6 +61,11 @@ class ClockState:
         """Items whose clock has passed the last token by the margin: nothing is left to say.  bool (B,)"""
         tokens = self.key_valid.sum(-1).clamp(min=1)
         return self.reading.mean((-2, -1)) >= 1 + self.margin / tokens
+
+    @property
+    def stalled(self) -> Tensor:
+        """Unfinished items that have taken many times the steps expected: their clocks stand still.  bool (B,)"""
+        return ~self.finished & (self.steps > SAFETY * self.unit.flatten() + 1)
 
     def to(self, device: torch.device | str) -> ClockState:
         """The same state on another device."""
@@ -144,19 +151,18 @@ def attend_step(
     return output.squeeze(2), weights.squeeze(2)
 
 
-def decoding_over(state: ClockState, *, safety: float = 4.0) -> bool:
+def decoding_over(state: ClockState) -> bool:
     """True when every item's clock has run out, which is how decoding ends.
 
-    A clock that has stopped would never end: after `safety` times the expected number of steps this says so and gives
-    up, so that a broken model cannot hang its caller.
+    A clock that stands still would never end: when all others are done, this says so and gives up, so that a broken
+    model cannot hang its caller.
     """
-    finished = state.finished
+    finished, stalled = state.finished, state.stalled
     if bool(finished.all()):
         return True
-    over = ~finished & (state.steps > safety * state.unit.flatten() + 1)
-    if not bool(over.any()):
+    if not bool((finished | stalled).all()):
         return False
-    item = int(over.nonzero()[0])
+    item = int(stalled.nonzero()[0])
     warnings.warn(
         f"decoding stopped by its safety net, not by its clock: item {item} is {state.progress[item].item():.0%} "
         f"through its source after {state.steps[item].item()} steps, where about {state.unit[item].item():.0f} were "

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +19,6 @@ from clock_attention.evaluation.systems import (
     samples_of,
     stretched,
 )
-from clock_attention.speech import synthesis
 from clock_attention.speech.audio import PRESETS, MelConfig
 from clock_attention.speech.config import load_preset
 from clock_attention.speech.training import train
@@ -55,19 +53,6 @@ def test_pace_is_relative_to_the_natural_length(make_voice: MakeVoice) -> None:
     fast = natural.at(Length(pace=2.0))
     for slow_sound, fast_sound in zip(natural.say(PROMPTS), fast.say(PROMPTS), strict=True):
         assert fast_sound.frames == pytest.approx(slow_sound.frames / 2, abs=1)
-
-
-def test_a_clock_that_never_runs_out_does_not_cut_the_others(make_voice: MakeVoice, monkeypatch) -> None:
-    """The safety net ends a whole batch; then every utterance is spoken alone, and only the stalled ones are marked."""
-    system = VoiceSystem(make_voice(**AUTOREGRESSIVE))
-    render, stalled = synthesis.render, system.phonemes(PROMPTS[1].text)
-
-    def render_one_badly(voice, texts, readings, pacing, frames):
-        finished = stalled not in readings
-        return [replace(one, stopped_by_itself=finished) for one in render(voice, texts, readings, pacing, frames)]
-
-    monkeypatch.setattr(synthesis, "render", render_one_badly)
-    assert [sound.measures["hit_ceiling"] for sound in system.say(PROMPTS[:3])] == [0, 1, 0]
 
 
 def test_long_sentences_are_spoken_in_phrases_unless_asked_otherwise(make_voice: MakeVoice) -> None:

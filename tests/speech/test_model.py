@@ -221,6 +221,17 @@ def test_causal_clocks_end_their_own_speech_at_the_pace_asked_for():
         assert speech.mel.shape[1] == int(speech.frames.max())
 
 
+def test_a_clock_that_stands_still_is_cut_off_at_its_own_ceiling():
+    model = build(decoding="autoregressive", positions="rotary")
+    for attention in model.clock_layers:
+        torch.nn.init.constant_(attention.q_proj.bias, -1e6)
+    tokens, lengths, *_ = inputs([(3, 1), (9, 1)])
+    with pytest.warns(RuntimeWarning, match="safety net"):
+        speech = model.synthesise(tokens, lengths, frames=torch.tensor([10, 20]))
+    assert speech.steps.tolist() == [42, 82]  # four times what was asked for, and not one the other's
+    assert speech.finished.tolist() == [False, False]
+
+
 @pytest.mark.parametrize("options", [{"cross_attention": "dot"}, {"clocks": "unnormalized"}])
 def test_autoregressive_models_without_causal_clocks_stop_at_the_cap(options):
     model = build(decoding="autoregressive", frames_per_step=2, **options)

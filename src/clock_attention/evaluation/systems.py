@@ -127,11 +127,7 @@ class VoiceSystem:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)  # of the safety net: `hit_ceiling` is among the measures
             texts = [" ".join(reading.words) for reading in readings]
-            utterances = synthesis.render(self.voice, texts, readings, self.pacing, None)
-        cut = self.voice.model.needs_pace and any(utterance.hit_ceiling for utterance in utterances)
-        if cut and len(readings) > 1:  # one clock that does not run out ends the batch: it must not cut the others
-            return [utterance for reading in readings for utterance in self.render([reading])]
-        return utterances
+            return synthesis.render(self.voice, texts, readings, self.pacing, None)
 
     def joined(self, phrases: Sequence[Phrase], utterances: Sequence[Utterance]) -> Sound:
         """Phrases of one sentence with the pauses between them; measures are pooled."""

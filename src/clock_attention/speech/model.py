@@ -260,8 +260,8 @@ class SpeechModel(nn.Module):
                 continue
             readings.append([state.meeting.reading for state in states])
             clock: ClockState = states[-1].meeting  # every layer has its own; the last one's is trained to end at 1
-            finished = clock.finished
-            running = running & ~finished
+            finished = finished | (running & clock.finished)
+            running = running & ~(clock.finished | clock.stalled)
             if decoding_over(clock):
                 break
         rough = torch.stack(said, 1).unflatten(-1, (self.config.frames_per_step, -1)).flatten(1, 2)
