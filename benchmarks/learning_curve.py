@@ -5,7 +5,7 @@
 
 Checkpoints are files that a run wrote and somebody kept (a run itself keeps the last two and the best). Each is spoken,
 vocoded and recognised; L1 and alignment measures come from the log. Time is that of training, without validation.
-Writes OUT.json and OUT.png.
+Writes OUT.json and OUT.png; runs that were measured into the same OUT before stay there and are drawn beside it.
 """
 
 from __future__ import annotations
@@ -62,28 +62,28 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
     }
 
 
-def draw(result: dict[str, Any], path: Path) -> None:
+def draw(results: list[dict[str, Any]], path: Path) -> None:
     import matplotlib
 
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
     figure, axes = plt.subplots(1, 3, figsize=(11, 3.2), layout="constrained")
-    points, rows = result["points"], result["validation"]
-    minutes = [point["cpu_seconds"] / 60 for point in points]
-    wer = [100 * point["wer"]["estimate"] for point in points]
-    spread = [
-        [abs(100 * point["wer"][side] - value) for point, value in zip(points, wer, strict=True)]
-        for side in ("low", "high")
-    ]
-    axes[0].errorbar(minutes, wer, spread, fmt="o-", capsize=3)
-    axes[0].set(title=f"word error, {result['sentences']} held-out sentences", ylabel="%", ylim=(0, None))
-    for axis, name, title in (
-        (axes[1], "valid_l1", "validation L1"),
-        (axes[2], "align_focus", "largest attention weight, mean"),
-    ):
-        axis.plot([row["cpu_seconds"] / 60 for row in rows], [row[name] for row in rows], "o-")
-        axis.set_title(title)
+    for result in results:
+        points, rows = result["points"], result["validation"]
+        minutes = [point["cpu_seconds"] / 60 for point in points]
+        wer = [100 * point["wer"]["estimate"] for point in points]
+        spread = [
+            [abs(100 * point["wer"][side] - value) for point, value in zip(points, wer, strict=True)]
+            for side in ("low", "high")
+        ]
+        axes[0].errorbar(minutes, wer, spread, fmt="o-", capsize=3, label=result["run"])
+        for axis, name in ((axes[1], "valid_l1"), (axes[2], "align_skipped")):
+            axis.plot([row["cpu_seconds"] / 60 for row in rows], [row[name] for row in rows], "o-", markersize=3)
+    axes[0].set(title=f"word error, {results[0]['sentences']} held-out phrases", ylabel="%", ylim=(0, None))
+    axes[1].set_title("validation L1")
+    axes[2].set(title="phonemes of an utterance never most attended", ylim=(0, None))
+    axes[0].legend()
     for axis in axes:
         axis.set_xlabel("processor time of training, minutes")
         axis.grid(alpha=0.3)
@@ -107,9 +107,12 @@ def main() -> None:
     result = measure(arguments)
     arguments.out.parent.mkdir(parents=True, exist_ok=True)
     temporary = arguments.out.with_suffix(f".{os.getpid()}")
-    temporary.write_text(json.dumps(result, indent=1))
-    temporary.replace(arguments.out.with_suffix(".json"))
-    draw(result, arguments.out.with_suffix(".png"))
+    kept = arguments.out.with_suffix(".json")
+    before = json.loads(kept.read_text()) if kept.exists() else []
+    results = sorted([*(one for one in before if one["run"] != result["run"]), result], key=lambda one: one["run"])
+    temporary.write_text(json.dumps(results, indent=1))
+    temporary.replace(kept)
+    draw(results, arguments.out.with_suffix(".png"))
 
 
 if __name__ == "__main__":
