@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import onnx
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 from torch import Tensor, nn
 
 from clock_attention import ClockAttention
@@ -209,7 +209,7 @@ def onnx_model(voice: Voice) -> onnx.ModelProto:
                 helper.make_tensor_value_info("mel_lengths", INT64, ["batch"]),
                 helper.make_tensor_value_info("attention", FLOAT, ["batch", heads, "steps", "tokens"]),
             ],
-            graph.weights,
+            [numpy_helper.from_array(values, name) for name, values in graph.weights.items()],
         ),
         opset_imports=[helper.make_opsetid("", OPSET)],
         ir_version=IR_VERSION,

@@ -67,7 +67,7 @@ class Hifigan:
     ) -> None:
         self.name = name
         self.config = config
-        self.fingerprint = digest(weights.read_bytes(), repr(config).encode())
+        self.weights = weights
         self.device = torch.device(device)
         generator = load_generator(weights, config)
         if backend == "auto":
@@ -75,6 +75,10 @@ class Hifigan:
         self.backend = backend
         self._session = onnx_session(generator, config, threads) if backend == "onnx" else None
         self._generator = generator.to(self.device) if backend == "torch" else None
+
+    @cached_property
+    def fingerprint(self) -> str:
+        return digest(self.weights.read_bytes(), repr(self.config).encode())
 
     @property
     def mel(self) -> MelConfig:
@@ -230,7 +234,9 @@ def onnx_session(generator: Generator, config: HifiganConfig, threads: int | Non
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads or 0
     options.log_severity_level = 3
-    model = onnx_model(generator, config.mel.n_mels)
+    model, weights = onnx_model(generator, config.mel.n_mels)
+    values = [onnxruntime.OrtValue.ortvalue_from_numpy(value) for value in weights.values()]
+    options.add_external_initializers(list(weights), values)
     return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
 
 
