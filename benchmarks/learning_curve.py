@@ -82,7 +82,7 @@ def draw(results: list[dict[str, Any]], path: Path) -> None:
             axis.plot([row["cpu_seconds"] / 60 for row in rows], [row[name] for row in rows], "o-", markersize=3)
     axes[0].set(title=f"word error, {results[0]['sentences']} held-out phrases", ylabel="%", ylim=(0, None))
     axes[1].set_title("validation L1")
-    axes[2].set(title="phonemes of an utterance never most attended", ylim=(0, None))
+    axes[2].set(title="phonemes never most attended", ylim=(0, None))
     axes[0].legend()
     for axis in axes:
         axis.set_xlabel("processor time of training, minutes")
