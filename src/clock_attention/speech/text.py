@@ -57,7 +57,6 @@ ENDING = frozenset({"etc", "inc", "ltd", "co", "jr", "sr", "a.m", "p.m"})  # abb
 RE_CLAUSE_END = re.compile(r"(?<=[,;:.!?…—])\s+|(?<=[—])")
 
 
-@cache
 def hibari_reader(part: str) -> Any:
     """A module of hibari's reader: numbers, or normalize. They bring SciPy along: half a second that can wait."""
     return import_module(f"hibari.g2p.{part}")
