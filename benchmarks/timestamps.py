@@ -48,9 +48,9 @@ from clock_attention.speech.audio import resample, trim_silence
 from clock_attention.speech.phonemes import IPA_SUBSTITUTES, WORD_BOUNDARY, HibariPhonemizer
 from clock_attention.speech.store import FeatureStore
 from clock_attention.speech.store import Utterance as Row
-from clock_attention.speech.synthesis import Utterance
 from clock_attention.speech.teacher import TEACHER_RATE, hibari_voice
 from clock_attention.speech.text import split_sentences
+from clock_attention.speech.utterance import Utterance
 from clock_attention.speech.voice import Voice
 
 HOP = 300  # samples between two frames of the teacher's spectrum

@@ -23,7 +23,7 @@ import gradio as gr
 
 from clock_attention.app_player import CSS, SCRIPT, player
 from clock_attention.speech.pacing import FASTEST, SLOWEST
-from clock_attention.speech.synthesis import Speech
+from clock_attention.speech.utterance import Speech
 from clock_attention.speech.voice import AUTOREGRESSIVE, Voice, VoiceError
 
 logger = logging.getLogger(__name__)

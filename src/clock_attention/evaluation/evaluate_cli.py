@@ -15,6 +15,7 @@ from clock_attention.evaluation.prompts import LISTS, PUBLISHED, fetch_prompts, 
 
 if TYPE_CHECKING:
     from clock_attention.evaluation.evaluate import Evaluation
+    from clock_attention.evaluation.session import Session
     from clock_attention.evaluation.systems import System
 
 console = Console()
@@ -64,8 +65,6 @@ def evaluate(
     nodes: Nodes = 1,
 ) -> None:
     """Speak prompts, recognise the speech, and score what was understood."""
-    from clock_attention.evaluation.chain import ChainSpec
-    from clock_attention.evaluation.session import Session, shared_mel
     from clock_attention.evaluation.systems import Length
 
     with clear_errors(), ExitStack() as stack:
@@ -74,9 +73,8 @@ def evaluate(
         systems = [
             open_system(name, length, checkpoint, stack, whole) for name in [system, *([compare] if compare else [])]
         ]
-        source = ChainSpec(shared_mel(systems), vocoder, tuple(recognizer or ["moonshine"]), tuple(mos or []))
         options: dict[str, Any] = {"workers": workers, "keep_audio": keep_audio, "devices": devices, "nodes": nodes}
-        session = stack.enter_context(Session(source, out, seed=seed, console=console, **options))
+        session = stack.enter_context(open_session(systems, out, vocoder, recognizer, mos, seed=seed, **options))
         found = [one for each in systems if (one := session.evaluate(each, chosen))]
         if session.leads:
             for one in found:
@@ -109,9 +107,7 @@ def sweep(
 ) -> None:
     """Evaluate systems over a range of lengths, and draw the counterparts of the paper's figures."""
     from clock_attention.evaluation import sweep as sweeping
-    from clock_attention.evaluation.chain import ChainSpec
     from clock_attention.evaluation.figures import draw_sample, draw_scores
-    from clock_attention.evaluation.session import Session, shared_mel
     from clock_attention.evaluation.systems import Length, VoiceSystem
 
     with clear_errors(), ExitStack() as stack:
@@ -122,9 +118,8 @@ def sweep(
             for name in [*systems, *(["teacher"] if teacher else [])]
         ]
         require_different_names(opened)
-        source = ChainSpec(shared_mel(opened), vocoder, tuple(recognizer or ["moonshine"]), tuple(mos or []))
         options: dict[str, Any] = {"workers": workers, "keep_audio": keep_audio, "devices": devices, "nodes": nodes}
-        session = stack.enter_context(Session(source, out, seed=seed, console=console, **options))
+        session = stack.enter_context(open_session(opened, out, vocoder, recognizer, mos, seed=seed, **options))
         found = sweeping.sweep(opened, chosen, mprs, session, cap)
         if session.leads:
             sweeping.write_sweep(out / "sweep.json", found, prompts=list(prompts), subset=len(chosen), seed=seed)
@@ -169,6 +164,22 @@ def open_system(name: str, length: Any, checkpoint: str, stack: ExitStack, whole
         return CopySynthesis(FeatureStore.open(name.removeprefix("copy:")))
     voice = stack.enter_context(opened_voice(name, checkpoint))
     return VoiceSystem(voice, length, name=title if equals else Path(name).name, whole=whole)
+
+
+def open_session(
+    systems: Sequence[System],
+    out: Path,
+    vocoder: str,
+    recognizers: Sequence[str] | None,
+    predictors: Sequence[str] | None,
+    **options: Any,
+) -> Session:
+    """The chain that all of these systems are heard through."""
+    from clock_attention.evaluation.chain import ChainSpec
+    from clock_attention.evaluation.session import Session, shared_mel
+
+    chain = ChainSpec(shared_mel(systems), vocoder, tuple(recognizers or ["moonshine"]), tuple(predictors or []))
+    return Session(chain, out, console=console, **options)
 
 
 def require_different_names(systems: Sequence[System]) -> None:

@@ -23,8 +23,9 @@ from clock_attention.speech.audio import MelConfig, MelSpectrogram, Wave, resamp
 from clock_attention.speech.pacing import Pacing, Phrase, cut_phrases
 from clock_attention.speech.phonemes import Phonemes, phonemizer
 from clock_attention.speech.store import FeatureStore
-from clock_attention.speech.synthesis import Utterance, alignment_matrix
+from clock_attention.speech.synthesis import alignment_matrix
 from clock_attention.speech.teacher import TEACHER_RATE, Reading, Teacher
+from clock_attention.speech.utterance import Utterance
 from clock_attention.speech.voice import WEIGHTS, Voice
 
 ENDLESS = 1_000_000  # phonemes: no sentence is longer
@@ -147,8 +148,8 @@ class VoiceSystem:
 
 def measures_of(utterance: Utterance) -> dict[str, float]:
     """What the attention says that its alignment follows."""
-    heads = torch.cat(utterance.weights).numpy()
-    measures = measure_alignment(alignment_matrix(utterance.weights), utterance.phonemes, heads)
+    heads = torch.cat(utterance.weights)  # (layers · H, steps, T)
+    measures = measure_alignment(alignment_matrix([heads]), utterance.phonemes, heads.numpy())
     return measures | {"hit_ceiling": int(utterance.hit_ceiling)}
 
 

@@ -18,8 +18,9 @@ from torch import Tensor
 from clock_attention.alignment import FloatArray
 from clock_attention.speech.phonemes import WORD_BOUNDARY
 from clock_attention.speech.sound_file import Wave, check_writable, temporary_name
-from clock_attention.speech.synthesis import Speech, Utterance, alignment_matrix, word_intervals
+from clock_attention.speech.synthesis import alignment_matrix
 from clock_attention.speech.text import clean
+from clock_attention.speech.utterance import Speech, Utterance, word_intervals
 from clock_attention.timestamps import Interval
 
 if TYPE_CHECKING:

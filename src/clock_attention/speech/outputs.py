@@ -12,7 +12,7 @@ import numpy as np
 from torch import Tensor
 
 from clock_attention.speech.sound_file import SoundFile, SoundPipe, check_sound_path, check_writable, temporary_name
-from clock_attention.speech.synthesis import Speech, join
+from clock_attention.speech.utterance import Speech, join
 from clock_attention.timestamps import Interval, save_timestamps
 
 TIMESTAMP_FORMATS = (".TextGrid", ".json", ".srt")

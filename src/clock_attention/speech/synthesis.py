@@ -1,7 +1,7 @@
 """Text → speech: sentences, phonemes, frames shared out, mel, waveform, and where in time every phoneme is.
 
-`utter` is the acoustic model alone, one utterance per text; `stream` yields a text sentence by sentence, and `join`
-makes one piece of them. `Voice` offers all of it as methods.
+`utter` is the acoustic model alone, one utterance per text; `stream` yields a text sentence by sentence. `Voice` offers
+both as methods.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import logging
 import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -30,10 +30,11 @@ from clock_attention.speech.pacing import (
     cut_phrases,
     share_frames,
 )
-from clock_attention.speech.phonemes import NO_WORD, PAUSES, WORD_BOUNDARY, Phonemes, UnreadableTextError, token_ids
-from clock_attention.speech.sound_file import Wave, save_sound
+from clock_attention.speech.phonemes import NO_WORD, WORD_BOUNDARY, Phonemes, UnreadableTextError, token_ids
+from clock_attention.speech.sound_file import Wave
 from clock_attention.speech.text import split_phrases, split_sentences
-from clock_attention.timestamps import Alignment, Interval, save_timestamps
+from clock_attention.speech.utterance import Speech, Utterance
+from clock_attention.timestamps import Alignment, Interval
 
 if TYPE_CHECKING:
     from clock_attention.speech.vocoder import Vocoder
@@ -46,82 +47,6 @@ LONGEST_WORD = 60  # letters; the longest in English dictionaries has 45
 RE_LONG_RUN = re.compile(rf"\S{{{LONGEST_WORD},}}")
 LENGTH_BATCH = 16  # phrases whose length is predicted together
 FADE = 64  # samples at both ends of a phrase: no click where speech meets silence
-
-
-@dataclass(frozen=True)
-class Utterance:
-    """What the acoustic model makes of one text."""
-
-    text: str
-    phonemes: Phonemes
-    mel: Tensor  # log-mel (S, M)
-    alignment: Alignment  # of the phonemes, in mel frames
-    weights: list[Tensor]  # per decoder layer (H, steps, T); autoregressive models see one end token more
-    clocks: list[Clocks]  # per decoder layer, target (H, steps, D) and source (H, T, D); empty without clocks
-    frames_per_step: int
-    natural_frames: int  # what the length model said
-    stopped_by_itself: bool | None  # None: parallel decoding, whose length is decided beforehand
-
-    @property
-    def hit_ceiling(self) -> bool:
-        """True where decoding was cut off: the speech is incomplete or babbles on."""
-        return self.stopped_by_itself is False
-
-
-@dataclass(frozen=True)
-class Speech:
-    """Spoken text: one sentence of a stream, or all of it."""
-
-    text: str
-    audio: Wave  # exactly frames · hop samples
-    sample_rate: int
-    mel: Tensor  # log-mel (S, M); pauses between sentences are digital silence
-    phonemes: Phonemes  # of the whole text; alignment.labels are its tokens
-    alignment: Alignment
-    utterances: tuple[Utterance, ...] = field(repr=False)  # the phrases it was spoken in, with weights and clocks
-    offsets: tuple[int, ...] = field(repr=False)  # first mel frame of each
-    sentences: tuple[Interval, ...] = field(repr=False)
-
-    @property
-    def seconds(self) -> float:
-        return len(self.audio) / self.sample_rate
-
-    @property
-    def words(self) -> list[Interval]:
-        """When each written word is spoken."""
-        return word_intervals(self.phonemes, self.alignment)
-
-    def tiers(self) -> dict[str, list[Interval]]:
-        """Sentences, words and phones in seconds; pauses and word boundaries are phones without a label."""
-        phones = [
-            Interval(
-                phone.start, phone.end, "" if phone.label in PAUSES or phone.label == WORD_BOUNDARY else phone.label
-            )
-            for phone in self.alignment.intervals()
-        ]
-        return {"sentences": list(self.sentences), "words": self.words, "phones": phones}
-
-    def save(self, path: str | Path) -> None:
-        """Write the audio as .wav or .flac, 16 bit."""
-        save_sound(path, self.audio, self.sample_rate)
-
-    def save_timestamps(self, path: str | Path) -> None:
-        """Write sentences, words and phones as .TextGrid or .json, or sentences as .srt subtitles."""
-        save_timestamps(path, self.tiers(), seconds=self.seconds, cue_tier="sentences")
-
-    def plot(self, path: str | Path) -> None:
-        """Draw clocks, attention and mel as .png, .svg or .pdf."""
-        from clock_attention.speech.figure import save_figure
-
-        save_figure(self, path)
-
-
-def word_intervals(phonemes: Phonemes, alignment: Alignment) -> list[Interval]:
-    spans: dict[int, tuple[int, int]] = {}
-    for token, word in enumerate(phonemes.word_index):
-        if word != NO_WORD:
-            spans[word] = (spans.get(word, (token,))[0], token + 1)
-    return alignment.grouped((phonemes.words[word], *span) for word, span in spans.items())
 
 
 def utter(
@@ -368,34 +293,3 @@ def fitted(wave: Wave, samples: int) -> Wave:
     wave[: len(ramp)] *= ramp
     wave[-len(ramp) :] *= ramp[::-1]
     return wave
-
-
-def join(pieces: Sequence[Speech], text: str) -> Speech:
-    """Pieces of a stream as one."""
-    if len(pieces) == 1:
-        return replace(pieces[0], text=text)
-    tokens: list[str] = []
-    word_index: list[int] = []
-    words: list[str] = []
-    offsets: list[int] = []
-    sentences: list[Interval] = []
-    reached = 0
-    frame_seconds = pieces[0].alignment.frame_seconds
-    for piece in pieces:
-        word_index += [word + len(words) if word != NO_WORD else NO_WORD for word in piece.phonemes.word_index]
-        tokens += piece.phonemes.tokens
-        words += piece.phonemes.words
-        offsets += [reached + offset for offset in piece.offsets]
-        sentences += [sentence.shifted(reached * frame_seconds) for sentence in piece.sentences]
-        reached += len(piece.mel)
-    return Speech(
-        text=text,
-        audio=np.concatenate([piece.audio for piece in pieces]),
-        sample_rate=pieces[0].sample_rate,
-        mel=torch.cat([piece.mel for piece in pieces]),
-        phonemes=Phonemes(tuple(tokens), tuple(word_index), tuple(words)),
-        alignment=Alignment(tokens, np.concatenate([piece.alignment.durations for piece in pieces]), frame_seconds),
-        utterances=tuple(utterance for piece in pieces for utterance in piece.utterances),
-        offsets=tuple(offsets),
-        sentences=tuple(sentences),
-    )

@@ -31,7 +31,7 @@ from clock_attention.speech.pacing import LONGEST_PHRASE, PAUSE
 from clock_attention.speech.phonemes import Phonemizer, phonemizer
 from clock_attention.speech.run import Language, RunDescription
 from clock_attention.speech.store import write_atomically
-from clock_attention.speech.synthesis import Speech, Utterance
+from clock_attention.speech.utterance import Speech, Utterance, join
 
 if TYPE_CHECKING:
     from clock_attention.speech.vocoder import Vocoder
@@ -182,7 +182,7 @@ class Voice:
             pause: seconds between sentences at natural pace; they scale with the speech.
         """
         pieces = self.stream(text, pace=pace, mpr=mpr, duration=duration, seed=seed, vocoder=vocoder, pause=pause)
-        return synthesis.join(list(pieces), text)
+        return join(list(pieces), text)
 
     def stream(
         self,
