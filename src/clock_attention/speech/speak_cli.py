@@ -85,8 +85,9 @@ def speak(
             ):
                 outputs.write(piece)
                 advance()
+        phonemes = f"{outputs.phonemes} phoneme{'s' * (outputs.phonemes != 1)}"
         console.print(
-            f"{out}: {outputs.seconds:.2f} s of speech, {outputs.frames} frames, {outputs.phonemes} phonemes, "
+            f"{out}: {outputs.seconds:.2f} s of speech, {outputs.frames} frames, {phonemes}, "
             f"in {time.monotonic() - began:.1f} s",
             highlight=False,
             markup=False,
