@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -133,6 +134,20 @@ def test_the_page_is_complete_and_needs_nothing_else(tmp_path: Path) -> None:
     assert "Rates &amp; intervals" in html
     assert "http" not in html
     assert "<script" not in html
+
+
+def test_numbers_for_programs_hold_no_sentence(tmp_path: Path) -> None:
+    contestants = [one for one in SMALL if one.name in ("parallel-clock", "parallel-dot")]
+    write_report(Evidence({"seed": 3}, contestants, SWEEP, hard=[canned("parallel-clock", None, 1)]), tmp_path)
+    text = (tmp_path / "results.json").read_text("utf-8")
+    found = json.loads(text)
+    assert found["about"]["seed"] == 3
+    assert {(one["system"], one["prompts"]) for one in found["hard"]} == {("parallel-clock", len(TEXTS))}
+    rates = {(one["system"], one["mpr"]): one["scores"]["ear"]["wer"] for one in found["sweep"]}
+    assert rates["parallel-clock", 6]["estimate"] == pytest.approx(1 / 160)
+    assert [row["recognizer"] for row in found["differences"]] == ["ear"] * 4  # every length that both have
+    assert "zebra" not in text
+    assert "mat today" not in text
 
 
 def test_a_report_needs_only_a_sweep(tmp_path: Path) -> None:

@@ -90,6 +90,10 @@ class Evaluation:
         return {name: pooled_measures([result.opinions[name] for result in self.results]) for name in names}
 
     def to_json(self) -> dict[str, Any]:
+        return {**self.summary(), "results": [asdict(result) for result in self.results]}
+
+    def summary(self) -> dict[str, Any]:
+        """Numbers alone, without the sentences and what was heard."""
         return {
             "system": self.system,
             "length": self.length,
@@ -100,10 +104,10 @@ class Evaluation:
             "resamples": self.resamples,
             "seed": self.seed,
             "seconds": self.seconds,
+            "prompts": len(self.results),
             "scores": {name: score.to_json() for name, score in self.scores.items()},
             "alignment": self.alignment,
             "opinions": self.opinions,
-            "results": [asdict(result) for result in self.results],
         }
 
     @classmethod

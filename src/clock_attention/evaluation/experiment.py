@@ -5,7 +5,7 @@ OUT/runs/SYSTEM      trainings, continued until their schedule ends
 OUT/voices/SYSTEM    what they exported
 OUT/copy, sweep, hard, full      evaluations with their caches
 OUT/experiment.json  what was asked for, and how long each stage took
-OUT/report.md, report.html
+OUT/report.md, report.html, results.json
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,6 +17,7 @@ from clock_attention.evaluation.plan import COMPARISONS, Contestant
 from clock_attention.evaluation.sweep import names
 from clock_attention.evaluation.tables import alignment_table, difference_table, score_table, sweep_table
 from clock_attention.evaluation.watching import duration
+from clock_attention.speech.store import write_atomically
 from clock_attention.speech.voice import read_card
 
 PACKAGES = (
@@ -57,8 +59,28 @@ class Evidence:
 
 
 def write_report(evidence: Evidence, folder: Path) -> tuple[Path, Path]:
-    """report.md and report.html in `folder`."""
+    """report.md and report.html in `folder`, and their numbers as results.json."""
+    folder.mkdir(parents=True, exist_ok=True)
+    write_atomically(folder / "results.json", json.dumps(numbers(evidence), ensure_ascii=False, indent=1))
     return write_page(page(evidence), folder, TITLE)
+
+
+def numbers(evidence: Evidence) -> dict[str, Any]:
+    """What the page says, for programs. No sentences: lists of prompts may have licences of their own."""
+    stages = {"sweep": evidence.sweep, "hard": evidence.hard, "copy": evidence.copy, "full": evidence.full}
+    return {
+        "about": dict(evidence.about),
+        "claims": records(claims(evidence)),
+        "systems": records(system_table(evidence)),
+        **{name: [one.summary() for one in found] for name, found in stages.items()},
+        "differences": records(differences(evidence)),
+        "versions": dict(version_table()[1:]),
+    }
+
+
+def records(cells: Cells) -> list[dict[str, str]]:
+    header, *rows = cells
+    return [dict(zip(header, row, strict=True)) for row in rows]
 
 
 def page(evidence: Evidence) -> list[Part]:
@@ -70,10 +92,7 @@ def page(evidence: Evidence) -> list[Part]:
             "recognizer: at its natural length it is copy-synthesis, the floor for every other row; at other lengths "
             "it is the same speech compressed or stretched in time."
         )
-    if evidence.recognizers:
-        floor = "teacher" if "teacher" in names(evidence.sweep) else "copy-synthesis"
-        claims = check_claims(evidence.sweep, evidence.hard, evidence.pairs, floor, evidence.recognizers[0])
-        parts += section("What was expected", claims)
+    parts += section("What was expected", claims(evidence))
     parts += [Heading("Systems"), system_table(evidence)]
     parts += [f"{name}: {text}" for name, text in COMPARISONS.items() if name in used(evidence)]
     for recognizer in evidence.recognizers:
@@ -93,6 +112,12 @@ def page(evidence: Evidence) -> list[Part]:
         parts += [Heading("Listen"), *evidence.sounds]
     parts += section("Time", time_table(evidence.about))
     return [*parts, *section("Versions", version_table())]
+
+
+def claims(evidence: Evidence) -> Cells:
+    floor = "teacher" if "teacher" in names(evidence.sweep) else "copy-synthesis"
+    recognizer = next(iter(evidence.recognizers), "")
+    return check_claims(evidence.sweep, evidence.hard, evidence.pairs, floor, recognizer)
 
 
 def section(title: str, cells: Cells) -> list[Part]:
