@@ -142,6 +142,10 @@ def test_pace_is_saved_with_the_weights_and_overridden_per_call():
         ({"clocks": "causal", "pace": 0.0}, r"pace: got 0.0"),
         ({"variance": "local"}, r"variance: got 'local' with clocks='normalized'"),
         ({"clock_width": 0}, r"clock_width: got 0"),
+        ({"pace": 5.0}, r"clocks='normalized' take neither pace nor causal_norm"),
+        ({"causal_norm": "rms"}, r"clocks='normalized' take neither pace nor causal_norm"),
+        ({"clocks": "causal", "causal_norm": "channel", "clock_width": 1}, r"causal_norm: got 'channel' with one"),
+        ({"impl": "fast"}, r"impl: got 'fast'"),
     ],
 )
 def test_wrong_options_are_refused_when_the_module_is_built(options, message):
@@ -167,3 +171,67 @@ def test_only_causal_clocks_can_be_stepped():
         attention.start(torch.randn(1, 5, 12))
     with pytest.raises(ValueError, match="take no pace"):
         attention.set_pace(3.0)
+
+
+@pytest.mark.parametrize("clocks", ["normalized", "unnormalized", "causal"])
+def test_nothing_in_the_padding_reaches_a_parameter(clocks):
+    torch.manual_seed(0)
+    attention = ClockAttention(8, 2, clocks=clocks, out_proj=True)
+    query, memory = torch.randn(2, 6, 8), torch.randn(2, 5, 8)
+    masks = {
+        "key_padding_mask": torch.arange(5) >= torch.tensor([[5], [3]]),
+        "query_padding_mask": torch.arange(6) >= torch.tensor([[4], [6]]),
+    }
+
+    def gradients(fill):
+        keys = memory.masked_fill(masks["key_padding_mask"][..., None], fill)
+        queries = query.masked_fill(masks["query_padding_mask"][..., None], fill)
+        output, _ = attention(queries, keys, keys, **masks)
+        return torch.autograd.grad(output.square().sum(), tuple(attention.parameters()))
+
+    for found, expected in zip(gradients(float("nan")), gradients(0.0), strict=True):
+        torch.testing.assert_close(found, expected, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("clocks", ["normalized", "causal"])
+def test_shapes_can_be_planned_on_the_meta_device(clocks):
+    with torch.device("meta"):
+        attention = ClockAttention(8, 2, clocks=clocks)
+        output, weights = attention(torch.empty(2, 6, 8), torch.empty(2, 5, 8), torch.empty(2, 5, 8))
+    assert output.shape == (2, 6, 8)
+    assert weights.shape == (2, 6, 5)
+    attention = attention.to_empty(device="cpu")
+    attention.reset_parameters()
+    assert (attention.logit_scale == 1).all()
+    assert clocks == "normalized" or attention.pace == 1
+
+
+def test_a_learned_rate_function_is_trained():
+    class Rate(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.slope = torch.nn.Parameter(torch.ones(()))
+
+        def forward(self, x):
+            return torch.nn.functional.softplus(self.slope * x)
+
+    for clocks in ("normalized", "causal"):
+        attention = ClockAttention(8, 2, clocks=clocks, phi=Rate())
+        attention(torch.randn(2, 6, 8), torch.randn(2, 5, 8), torch.randn(2, 5, 8))[0].sum().backward()
+        assert attention.phi.slope.grad.abs() > 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"query": torch.randn(1, 2, 6, 8)}, r"query: got shape \(1, 2, 6, 8\), expected \(steps, 8\)"),
+        ({"query": torch.randn(2, 6, 4)}, r"query: got shape \(2, 6, 4\), expected \(batch, steps, 8\)"),
+        ({"key": torch.randn(5, 8)}, r"key: got shape \(5, 8\), expected \(batch, steps, 8\)"),
+        ({"attn_mask": torch.zeros(2, 6, 5)}, r"attn_mask: got shape \(2, 6, 5\), expected \(S, T\), or .*2 · 2"),
+        ({"key_padding_mask": torch.zeros(2, 6, dtype=torch.bool)}, r"key_padding_mask: got shape \(2, 6\)"),
+    ],
+)
+def test_wrong_shapes_are_named(arguments, message):
+    usual = {"query": torch.randn(2, 6, 8), "key": torch.randn(2, 5, 8), "value": torch.randn(2, 5, 8)}
+    with pytest.raises(ValueError, match=message):
+        ClockAttention(8, 2)(**(usual | arguments))

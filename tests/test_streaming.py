@@ -87,18 +87,60 @@ def test_margin_is_counted_in_tokens():
     assert 12 < lengths[1] - lengths[0] < 30  # five tokens at about four steps each
 
 
-def test_safety_net_says_so():
+def test_safety_net_says_so_every_time_and_of_every_item(caplog):
     attention = ClockAttention(16, 2, clocks="causal", pace=2.0, causal_norm="none")
     torch.nn.init.zeros_(attention.q_proj.weight)
     torch.nn.init.constant_(attention.q_proj.bias, -1e4)  # a clock that stands still
 
     def decode():
-        state = attention.start(torch.randn(1, 5, 16))
+        state = attention.start(torch.randn(2, 5, 16))
         while not decoding_over(state):
-            _, _, state = attention.step(torch.randn(1, 16), state)
+            _, _, state = attention.step(torch.randn(2, 16), state)
 
-    with pytest.warns(RuntimeWarning, match=r"safety net.*item 0 is 0% through its source after 42 steps"):
+    for times in (1, 2):
         decode()
+        for item in (0, 1):
+            said = f"item {item} is 0% through its source after 46 steps"  # four times ten and a margin
+            assert sum("safety net" in text and said in text for text in caplog.messages) == times
+
+
+@pytest.mark.parametrize("margin", [16.0, 40.0])
+def test_a_wide_margin_is_no_standstill(margin, caplog):
+    attention = ClockAttention(16, 2, clocks="causal", pace=2.0)
+    state = attention.start(torch.randn(1, 2, 16), margin=margin)
+    while not decoding_over(state):
+        _, _, state = attention.step(torch.randn(1, 16), state)
+    assert state.finished.all()
+    assert not caplog.messages
+
+
+@pytest.mark.parametrize("norm", ["none", "cumulative"])
+def test_long_sequences_of_steps_stay_with_the_one_shot_pass(norm):
+    torch.manual_seed(0)
+    attention = ClockAttention(8, 2, clocks="causal", pace=6.0, causal_norm=norm, clock_width=1)
+    query, memory = torch.randn(1, 800, 8), torch.randn(1, 120, 8)
+    query[:, 10:] += 3  # far from the first step, about which the running sums are taken
+    whole, _ = attention(query, memory, memory)
+    torch.testing.assert_close(stepwise(attention, query, memory)[0], whole, rtol=1e-5, atol=1e-5)
+
+
+def test_steps_follow_the_layout_of_the_module():
+    torch.manual_seed(0)
+    attention = ClockAttention(8, 2, clocks="causal", pace=2.0, batch_first=False)
+    query, memory = torch.randn(7, 4, 8), torch.randn(4, 4, 8)  # (S, B, E), (T, B, E)
+    mask = torch.arange(4) >= torch.tensor([[4], [3], [2], [1]])
+    whole, _ = attention(query, memory, memory, mask)
+    parts, _, state = stepwise(attention, query.transpose(0, 1), memory, mask)
+    torch.testing.assert_close(parts.transpose(0, 1), whole)
+    torch.testing.assert_close(attention.target_clock(query, [4, 3, 2, 1])[:, :, -1], state.reading)
+
+
+def test_a_state_made_under_autocast_serves_outside_it():
+    attention = ClockAttention(16, 2, clocks="causal", out_proj=True)
+    with torch.autocast("cpu", torch.bfloat16):
+        state = attention.start(torch.randn(3, 5, 16))
+    output, _, _ = attention.step(torch.randn(3, 16), state)
+    assert output.dtype == torch.float32
 
 
 def test_a_clock_that_stands_still_does_not_end_the_others_early():
@@ -106,7 +148,7 @@ def test_a_clock_that_stands_still_does_not_end_the_others_early():
     query = torch.zeros(2, 16)
     state = attention.start(torch.randn(2, 40, 16), torch.arange(40) >= torch.tensor([[3], [40]]))
     torch.nn.init.constant_(attention.q_proj.bias, -1e4)  # nobody moves …
-    for _ in range(26):
+    for _ in range(32):
         _, _, state = attention.step(query, state)
     assert state.stalled.tolist() == [True, False]  # … which is too long for the short one only
     assert not decoding_over(state)
@@ -125,11 +167,49 @@ def test_state_can_be_saved_moved_and_reordered(tmp_path):
     torch.testing.assert_close(attention.step(following[order], state.index(order))[0], expected[order])
 
 
-def test_step_refuses_another_batch():
+@pytest.mark.parametrize("shape", [(2, 16), (3, 8), (3, 1, 16), (16,)])
+def test_step_refuses_another_batch_or_width(shape):
     attention = ClockAttention(16, 2, clocks="causal")
     state = attention.start(torch.randn(3, 5, 16))
-    with pytest.raises(ValueError, match=r"query: got shape \(2, 16\).*\(3, 16\)"):
-        attention.step(torch.randn(2, 16), state)
+    with pytest.raises(ValueError, match=r"query: got shape .*, expected one step for each item.*\(3, 16\)"):
+        attention.step(torch.randn(shape), state)
+
+
+def test_step_refuses_the_state_of_another_module():
+    state = ClockAttention(16, 2, clocks="causal").start(torch.randn(3, 5, 16))
+    for other in (ClockAttention(16, 1, clocks="causal"), ClockAttention(16, 2, clocks="causal", clock_width=1)):
+        with pytest.raises(ValueError, match=r"state: got clocks .*another module"):
+            other.step(torch.randn(3, 16), state)
+
+
+BAD_STARTS = [
+    ({"pace": float("nan")}, "pace: got nan, expected a positive number"),
+    ({"pace": float("inf")}, "pace: got inf, expected a positive number"),
+    ({"pace": 0}, "pace: got 0, expected a positive number"),
+    ({"pace": torch.tensor([1.0, -1.0, 1.0])}, "pace: got tensor.*expected a positive number"),
+    ({"pace": torch.ones(2)}, r"pace: got shape \(2,\), expected a number or \(3,\)"),
+    ({"margin": float("nan")}, "margin: got nan, expected a finite number"),
+    ({"margin": torch.ones(2)}, "margin: got tensor.*each of 3 items"),
+    ({"value": torch.randn(3, 1, 16)}, r"value: got shape \(3, 1, 16\), expected one for every key"),
+    ({"memory": torch.randn(5, 16)}, r"memory: got shape \(5, 16\), expected \(batch, steps, 16\)"),
+    ({"memory": torch.randn(3, 0, 16)}, r"memory: got shape \(3, 0, 16\), expected at least one source token"),
+    ({"memory": torch.ones(3, 5, 16, dtype=torch.long)}, "memory: got dtype torch.int64"),
+]
+
+
+@pytest.mark.parametrize(("options", "message"), BAD_STARTS)
+def test_decoding_is_refused_before_it_could_hang(options, message):
+    attention = ClockAttention(16, 2, clocks="causal")
+    with pytest.raises((ValueError, TypeError), match=message):
+        attention.start(**({"memory": torch.randn(3, 5, 16)} | options))
+
+
+def test_a_state_is_indexed_by_lists_and_masks():
+    state = ClockAttention(16, 2, clocks="causal").start(torch.randn(3, 5, 16))
+    for items in ([2, 0], torch.tensor([2, 0]), torch.tensor([True, False, True])):
+        assert state.index(items).key_clock.shape[0] == 2
+    with pytest.raises(ValueError, match=r"items: got shape \(\), expected a list"):
+        state.index(0)
 
 
 def test_target_clock_is_the_reading_of_the_state():

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
+
 import torch
 from torch import Tensor
 
-from clock_attention.clocks import CAUSAL_NORMS, CLOCKS, Phi, clock_pair, resolve_phi, resolve_variance
+from clock_attention.clocks import CAUSAL_NORMS, CLOCKS, Phi, check_pace, clock_pair, resolve_phi, resolve_variance
 from clock_attention.kernels import portable, reference
 
 IMPLEMENTATIONS = ("auto", "reference", "portable", "banded", "cuda")
@@ -118,7 +120,7 @@ def clock_attention(
         return output, weights if return_weights else None
 
     # Clocks and distances stay in fp32 at least, also under autocast: the variance they are divided by is tiny.
-    with torch.autocast(query.device.type, enabled=False):
+    with without_autocast(query.device):
         wide = torch.promote_types(query.dtype, torch.float32)
         pair = clock_pair(
             query.to(wide),
@@ -198,10 +200,13 @@ def validate(
             f"pace: got {pace!r} with clocks={clocks!r}; causal clocks need the number of target steps per source "
             "token, the others take none"
         )
-    if isinstance(pace, Tensor) and pace.shape not in ((), (query.shape[0],)):
-        raise ValueError(f"pace: got shape {tuple(pace.shape)}, expected a number or ({query.shape[0]},)")
-    if isinstance(pace, int | float) and not pace > 0:
-        raise ValueError(f"pace: got {pace}, expected a positive number of target steps per source token")
+    if pace is not None:
+        check_pace(pace, query.shape[0])
+
+
+def without_autocast(device: torch.device) -> AbstractContextManager[None]:
+    """Full precision, also inside autocast. The meta device, which computes nothing, has no autocast to leave."""
+    return nullcontext() if device.type == "meta" else torch.autocast(device.type, enabled=False)
 
 
 def valid_steps(name: str, mask: Tensor | None, shape: tuple[int, ...], device: torch.device) -> Tensor:

@@ -7,6 +7,7 @@ opposite convention, True = padding, and translate once).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -52,9 +53,12 @@ def resolve_phi(phi: str | Phi) -> Phi:
 
 
 def expected_rate(phi: Phi) -> float:
-    """E[φ(z)], z ~ N(0, 1), by Gauss–Hermite quadrature in fp64."""
+    """E[φ(z)], z ~ N(0, 1), by Gauss–Hermite quadrature in fp64: to 1e-4, or half a percent where φ has a kink."""
     nodes, weights = np.polynomial.hermite_e.hermegauss(80)
-    return float(np.sum(weights * phi(torch.from_numpy(nodes)).numpy()) / np.sqrt(2 * np.pi))
+    learned = next(phi.parameters(), None) if isinstance(phi, torch.nn.Module) else None
+    with torch.no_grad():
+        rates = phi(torch.from_numpy(nodes) if learned is None else torch.from_numpy(nodes).to(learned))
+    return float(np.sum(weights * rates.double().cpu().numpy()) / np.sqrt(2 * np.pi))
 
 
 MEAN_RATES = {name: expected_rate(phi) for name, phi in PHIS.items()}  # ready before torch.compile traces a call
@@ -85,15 +89,16 @@ def cumulative_time_norm(x: Tensor, valid: Tensor, eps: float) -> Tensor:
     x = x.masked_fill(~keep, 0.0)
     first = x.gather(-2, valid.int().argmax(-1)[:, None, None, None].expand(*x.shape[:2], 1, x.shape[-1]))
     y = (x - first).masked_fill(~keep, 0.0)
-    count = keep.cumsum(-2).clamp(min=1)
-    return standardise_running(y, count, y.cumsum(-2), y.square().cumsum(-2), eps).masked_fill(~keep, 0.0)
+    count, wide = keep.cumsum(-2).clamp(min=1), sum_dtype(x)
+    total, total_square = y.cumsum(-2, dtype=wide), y.square().cumsum(-2, dtype=wide)
+    return standardise_running(y, count, total, total_square, eps).masked_fill(~keep, 0.0)
 
 
 def standardise_running(y: Tensor, count: Tensor, total: Tensor, total_square: Tensor, eps: float) -> Tensor:
     """One formula for the one-shot pass and the streaming step: (y − mean) / √(var + ε) from running sums."""
     mean = total / count
     spread = (total_square / count - mean.square()).clamp(min=0.0)
-    return (y - mean) * torch.rsqrt(spread + eps)
+    return ((y - mean) * torch.rsqrt(spread + eps)).to(y.dtype)
 
 
 def step_norm(x: Tensor, norm: str, eps: float) -> Tensor:
@@ -127,8 +132,12 @@ def accumulate(rates: Tensor) -> Tensor:
     Summed and kept in fp64 where the device has it: two clocks meet where their difference is tiny beside their
     readings, and rounding each reading to fp32 would be the largest error of the whole attention.
     """
-    wide = rates.dtype if rates.device.type == "mps" else torch.float64
-    return F.pad(rates.cumsum(-2, dtype=wide), (0, 0, 1, 0))
+    return F.pad(rates.cumsum(-2, dtype=sum_dtype(rates)), (0, 0, 1, 0))
+
+
+def sum_dtype(x: Tensor) -> torch.dtype:
+    """In which long sums are taken: fp64 where the device has it."""
+    return x.dtype if x.device.type == "mps" else torch.float64
 
 
 @dataclass(frozen=True)
@@ -263,6 +272,21 @@ def exact_variance(eta: Tensor, valid: Tensor, phi: Phi, *, normalized: bool) ->
     after_power = power.sum(-2, keepdim=True) - before_power
     exact = (1 - reading).square() * before_power + reading.square() * after_power
     return (exact / total_rate.square()).mean(-1).clamp(min=1e-12)
+
+
+def check_pace(pace: float | Tensor, batch: int) -> None:
+    """A positive number of target steps per source token, or one for each item."""
+    if isinstance(pace, Tensor):
+        if pace.shape not in ((), (batch,)):
+            raise ValueError(f"pace: got shape {tuple(pace.shape)}, expected a number or ({batch},)")
+        # Values on other devices are not worth waiting for, and tracers have none to look at.
+        if pace.device.type != "cpu" or torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active():
+            return
+        good = bool((pace.isfinite() & (pace > 0)).all())
+    else:
+        good = math.isfinite(pace) and pace > 0
+    if not good:
+        raise ValueError(f"pace: got {pace}, expected a positive number of target steps per source token")
 
 
 def pace_unit(pace: float | Tensor, key_valid: Tensor, dtype: torch.dtype) -> Tensor:

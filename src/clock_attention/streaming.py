@@ -7,7 +7,8 @@ came before it, and a sequence of steps equals the one-shot pass with `clocks="c
 
 from __future__ import annotations
 
-import warnings
+import logging
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 
 import torch
@@ -15,6 +16,7 @@ from torch import Tensor
 
 from clock_attention.clocks import (
     Phi,
+    check_pace,
     local_variance,
     mean_rate,
     pace_unit,
@@ -22,13 +24,16 @@ from clock_attention.clocks import (
     source_clock,
     standardise_running,
     step_norm,
+    sum_dtype,
 )
 from clock_attention.kernels.portable import attend
+
+logger = logging.getLogger(__name__)
 
 SAFETY = 4.0  # times the expected number of steps, after which a clock is taken to stand still
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class ClockState:
     """All that decoding remembers. Tensors only, each with the batch first: `vars(state)` is what to save."""
 
@@ -59,20 +64,31 @@ class ClockState:
     @property
     def finished(self) -> Tensor:
         """Items whose clock has passed the last token by the margin: nothing is left to say.  bool (B,)"""
-        tokens = self.key_valid.sum(-1).clamp(min=1)
-        return self.reading.mean((-2, -1)) >= 1 + self.margin / tokens
+        return self.reading.mean((-2, -1)) >= self.end
+
+    @property
+    def end(self) -> Tensor:
+        """The reading at which a clock has run out.  (B,)"""
+        return 1 + self.margin / self.key_valid.sum(-1).clamp(min=1)
 
     @property
     def stalled(self) -> Tensor:
         """Unfinished items that have taken many times the steps expected: their clocks stand still.  bool (B,)"""
-        return ~self.finished & (self.steps > SAFETY * self.unit.flatten() + 1)
+        # Not `steps > …`: where a pace is no number, nothing is ever greater.
+        return ~self.finished & ~(self.steps <= SAFETY * self.unit.flatten() * self.end.clamp(min=1) + 1)
 
     def to(self, device: torch.device | str) -> ClockState:
         """The same state on another device."""
         return ClockState(**{field.name: getattr(self, field.name).to(device) for field in fields(self)})
 
-    def index(self, items: Tensor) -> ClockState:
+    def index(self, items: Tensor | Sequence[int]) -> ClockState:
         """The state of some batch items, in the given order and with repetitions: beam search, or dropping items."""
+        items = torch.as_tensor(items, device=self.steps.device)
+        if items.dim() != 1:
+            raise ValueError(
+                f"items: got shape {tuple(items.shape)}, expected a list of batch items such as [0, 2], or a bool "
+                f"mask ({len(self.steps)},)"
+            )
         return ClockState(**{field.name: getattr(self, field.name)[items] for field in fields(self)})
 
 
@@ -90,6 +106,10 @@ def start_clocks(
     """The state before the first target step, from projected source features (B, H, T, D) and values (B, H, T, Dv)."""
     wide = torch.promote_types(key.dtype, torch.float32)
     batch, heads, _, channels = key.shape
+    check_pace(pace, batch)
+    tokens_beyond = torch.as_tensor(margin, dtype=wide, device=key.device)
+    if tokens_beyond.shape not in ((), (batch,)) or not bool(tokens_beyond.isfinite().all()):
+        raise ValueError(f"margin: got {margin}, expected a finite number of tokens, or one for each of {batch} items")
     key_clock, key_variance = source_clock(key.to(wide), key_valid, resolve_phi(phi), variance, eps)
     still = torch.zeros(batch, heads, channels, dtype=wide, device=key.device)
     return ClockState(
@@ -98,14 +118,14 @@ def start_clocks(
         value=value.masked_fill(~key_valid[:, None, :, None], 0.0),
         key_valid=key_valid,
         unit=pace_unit(pace, key_valid, wide),
-        margin=torch.as_tensor(margin, dtype=wide, device=key.device).expand(batch),
+        margin=tokens_beyond.expand(batch),
         steps=torch.zeros(batch, dtype=torch.long, device=key.device),
         tick=torch.full((batch,), mean_rate(phi), dtype=wide, device=key.device),
         elapsed=still.to(key_clock.dtype),
         last=still,
         first=still,
-        total=still,
-        total_square=still,
+        total=still.to(sum_dtype(still)),
+        total_square=still.to(sum_dtype(still)),
     )
 
 
@@ -162,12 +182,12 @@ def decoding_over(state: ClockState) -> bool:
         return True
     if not bool((finished | stalled).all()):
         return False
-    item = int(stalled.nonzero()[0])
-    warnings.warn(
-        f"decoding stopped by its safety net, not by its clock: item {item} is {state.progress[item].item():.0%} "
-        f"through its source after {state.steps[item].item()} steps, where about {state.unit[item].item():.0f} were "
-        "expected; its output is incomplete. Check the model's pace or train it longer.",
-        RuntimeWarning,
-        stacklevel=2,
-    )
+    for item in stalled.nonzero().flatten().tolist():
+        # Logged, because Python shows a warning of the same place and text only once.
+        logger.warning(
+            "decoding stopped by its safety net, not by its clock: item %d is %.0f%% through its source after %d "
+            "steps, where about %.0f were expected; its output is incomplete. Check the model's pace or train it "
+            "longer.",
+            *(item, 100 * state.progress[item].item(), state.steps[item].item(), state.unit[item].item()),
+        )
     return True

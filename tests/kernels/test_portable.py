@@ -120,3 +120,15 @@ def test_compiles_without_graph_breaks():
     query, key, value = features((1, 2, 33, 9, 8, 8), 8, torch.float32)
     compiled = torch.compile(lambda *x: clock_attention(*x, impl="portable")[0], fullgraph=True)
     torch.testing.assert_close(compiled(query, key, value), clock_attention(query, key, value, impl="portable")[0])
+
+
+@pytest.mark.parametrize("clocks", ["normalized", "causal"])
+def test_second_derivatives_of_double_precision(clocks):
+    torch.manual_seed(0)
+    leaves = [torch.randn(1, 1, length, 2, dtype=torch.float64, requires_grad=True) for length in (4, 3, 3)]
+    pace = 2.0 if clocks == "causal" else None
+
+    def attend(query, key, value):
+        return clock_attention(query, key, value, clocks=clocks, pace=pace, impl="portable", phi="softplus")[0]
+
+    assert torch.autograd.gradgradcheck(attend, leaves)

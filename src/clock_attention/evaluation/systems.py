@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import math
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -125,10 +124,8 @@ class VoiceSystem:
         return self.render([self.phonemes(text)])[0]
 
     def render(self, readings: Sequence[Phonemes]) -> list[Utterance]:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", RuntimeWarning)  # of the safety net: `hit_ceiling` is among the measures
-            texts = [" ".join(reading.words) for reading in readings]
-            return synthesis.render(self.voice, texts, readings, self.pacing, None)
+        texts = [" ".join(reading.words) for reading in readings]
+        return synthesis.render(self.voice, texts, readings, self.pacing, None)
 
     def joined(self, phrases: Sequence[Phrase], utterances: Sequence[Utterance]) -> Sound:
         """Phrases of one sentence with the pauses between them; measures are pooled."""

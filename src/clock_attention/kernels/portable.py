@@ -3,8 +3,8 @@
 Rounding in a squared distance is divided by a variance that falls to about ½/n² at both ends of a sequence. Each block
 of queries therefore reads both clocks relative to its first row, and the distances of lower precision inputs are taken
 in fp64, where even the cancellation of the Gram form, a matrix product, is harmless. Inputs that are fp64 themselves,
-and devices without fp64, get direct differences. While training, each block is recomputed in the backward pass instead
-of keeping its (block, T) tensors.
+and devices without fp64, get direct differences (large ones from `torch.cdist`, which has no second derivative). While
+training, each block is recomputed in the backward pass instead of keeping its (block, T) tensors.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from torch.utils.checkpoint import checkpoint
 from clock_attention.clocks import ClockPair
 
 BLOCK_ELEMENTS = 2**20  # logits alive at a time, over batch and heads: 4 MiB in fp32
+DIFFERENCES = 2**22  # kept at once, over all channels: more would cost too much memory
 BLOCK_ROWS = 64  # at most: a block must stay short for its first reading to be near all the others
 
 
@@ -113,4 +114,6 @@ def squared_distance(query_clock: Tensor, key_clock: Tensor, dtype: torch.dtype)
         norms = query_clock.square().sum(-1)[..., None] + key_clock.square().sum(-1)[..., None, :]
         return (norms - 2 * query_clock @ key_clock.mT).to(dtype)
     query_clock, key_clock = query_clock.to(dtype), key_clock.to(dtype)
+    if query_clock.numel() * key_clock.shape[-2] <= DIFFERENCES:
+        return (query_clock[..., :, None, :] - key_clock[..., None, :, :]).square().sum(-1)
     return torch.cdist(query_clock, key_clock, compute_mode="donot_use_mm_for_euclid_dist").square()
