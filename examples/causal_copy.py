@@ -32,7 +32,7 @@ PROTOTYPES = np.random.default_rng(7).standard_normal((SYMBOLS, CHANNELS)).astyp
 # All equally far from silence: a transition passes near it, and would be read as a symbol that lay there.
 PROTOTYPES *= CHANNELS**0.5 / np.linalg.norm(PROTOTYPES, axis=1, keepdims=True)
 SILENCE, SILENT_FRAMES = SYMBOLS, 3  # opens and closes every sequence: the clock starts and runs out in silence
-PACE = float(MEAN_DURATIONS.mean())  # frames per symbol over the training data
+PACE = float(MEAN_DURATIONS.mean())  # frames per symbol; 5.5 per token, counting both silences
 LENGTHS = (6, 14)  # symbols, in training
 PAD = SYMBOLS + 1
 NOISE = 0.6  # on the frames that the decoder is fed while it learns
