@@ -9,7 +9,7 @@ import tempfile
 import warnings
 from collections import deque
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -23,7 +23,7 @@ import gradio as gr
 
 from clock_attention.app_player import CSS, SCRIPT, player
 from clock_attention.speech.pacing import FASTEST, SLOWEST
-from clock_attention.speech.utterance import Speech
+from clock_attention.speech.utterance import Speech, join
 from clock_attention.speech.voice import AUTOREGRESSIVE, Voice, VoiceError
 
 logger = logging.getLogger(__name__)
@@ -80,7 +80,14 @@ class Speaker:
             length = {"mpr": mpr}
         elif duration.strip():
             length = {"duration": within_limit(duration)}
-        return self.voices[decoding].speak(text, vocoder=self.vocoder, **length)
+        pieces: list[Speech] = []
+        for piece in self.voices[decoding].stream(text, vocoder=self.vocoder, **length):
+            pieces.append(piece)
+            if sum(one.seconds for one in pieces) > LONGEST:
+                raise ValueError(
+                    f"This text lasts more than {LONGEST:g} seconds. `clock-attention speak` speaks for any time."
+                )
+        return join(pieces, text)
 
     def files(self, speech: Speech) -> tuple[str, str, str]:
         """Figure, sound and timestamps of a speech; those of older ones disappear."""
@@ -112,7 +119,7 @@ def sentences() -> Iterator[None]:
         def emit(self, record: logging.LogRecord) -> None:
             gr.Warning(capital(record.getMessage()))
 
-    speech_logger, handler = logging.getLogger("clock_attention.speech"), Shown(logging.WARNING)
+    speech_logger, handler = logging.getLogger("clock_attention"), Shown(logging.WARNING)
     speech_logger.addHandler(handler)
     try:
         with warnings.catch_warnings(record=True) as caught:
@@ -234,7 +241,7 @@ LOOK: dict[str, Any] = {
 def app(
     voice: Annotated[str, typer.Option(help="Folder of a voice; default is the one in the package.")] = "default",
     host: Annotated[str, typer.Option(help="0.0.0.0 lets other machines in.")] = "127.0.0.1",
-    port: Annotated[int | None, typer.Option(min=0, max=65535, help="[default: the first free one from 7860]")] = None,
+    port: Annotated[int | None, typer.Option(min=0, max=65535, help=r"\[default: first free from 7860]")] = None,
     vocoder: Annotated[str, typer.Option(help="As in `clock-attention speak`.")] = "auto",
     most_characters: Annotated[int, typer.Option(min=1, help="Longest text that is accepted.")] = MOST_CHARACTERS,
     browser: Annotated[bool, typer.Option(help="Open the page in a browser.")] = False,
@@ -245,15 +252,10 @@ def app(
     """
     try:
         speaker = Speaker(Voice.load(voice), vocoder=vocoder, most_characters=most_characters)
-        # Loads and compiles everything, and says what is wrong with the vocoder, before the first visitor comes.
-        speaker.files(speaker.speak("Ready.", decoding=speaker.decodings[0]))
+        with closing(speaker):
+            # Loads and compiles everything, and says what is wrong with the vocoder, before the first visitor comes.
+            speaker.files(speaker.speak("Ready.", decoding=speaker.decodings[0]))
+            page(speaker).launch(server_name=host, server_port=port, inbrowser=browser, share=False, **LOOK)
     except (ValueError, OSError, ImportError) as error:
         typer.secho(f"error: {error}", fg="red", err=True)
         raise typer.Exit(1) from None
-    try:
-        page(speaker).launch(server_name=host, server_port=port, inbrowser=browser, share=False, **LOOK)
-    except OSError as error:
-        typer.secho(f"error: {error}", fg="red", err=True)
-        raise typer.Exit(1) from None
-    finally:
-        speaker.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from importlib import import_module
 from typing import Any, NamedTuple
@@ -110,6 +111,8 @@ def overview() -> None:
 
 
 def main() -> None:
+    # Asked to end, a program closes and removes what it has begun, as it does after Ctrl-C.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     try:
         app()
     except SystemExit as end:

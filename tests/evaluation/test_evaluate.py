@@ -13,6 +13,7 @@ import torch
 from clock_attention.evaluation.cache import Cache
 from clock_attention.evaluation.chain import Listeners
 from clock_attention.evaluation.evaluate import Evaluation, Keys, evaluate, paired_difference
+from clock_attention.evaluation.prompts import Prompt
 from clock_attention.evaluation.systems import Length, VoiceSystem
 from clock_attention.speech.voice import Voice
 
@@ -106,6 +107,23 @@ def test_a_recognizer_added_later_listens_to_the_audio_that_was_kept(make_voice:
     another = FakeSource(recognizers=[FakeRecognizer("another")])
     run(system, another, tmp_path / "cache", audio=audio)
     assert another.vocoder.calls == 1
+
+
+def test_audio_asked_for_later_is_made_then(make_voice: MakeVoice, tmp_path: Path) -> None:
+    system, audio = VoiceSystem(make_voice()), tmp_path / "audio"
+    run(system, FakeSource(), tmp_path / "cache")
+    source = FakeSource()
+    found = run(system, source, tmp_path / "cache", audio=audio)
+    assert source.recognizers[0].calls == 0
+    assert {result.audio for result in found.results} == {path.name for path in audio.iterdir()}
+
+
+def test_a_text_without_words_is_refused_before_anything_is_said(make_voice: MakeVoice, tmp_path: Path) -> None:
+    source = FakeSource()
+    prompts = [*PROMPTS, Prompt("hesitation", "Um.", "test")]
+    with pytest.raises(ValueError, match=r"the text 'Um\.' has no words to compare with"):
+        run(VoiceSystem(make_voice()), source, tmp_path / "cache", prompts)
+    assert source.vocoder.calls == 0
 
 
 def test_ranks_share_the_work_and_put_it_together(make_voice: MakeVoice, tmp_path: Path) -> None:

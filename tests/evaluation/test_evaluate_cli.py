@@ -58,6 +58,29 @@ def test_evaluate_prints_rates_and_keeps_every_sentence(run, tmp_path: Path) -> 
     assert found[0]["scores"]["guessing"]["words"]["hits"] == 11
 
 
+def test_results_of_other_settings_stay_beside_each_other(run, tmp_path: Path) -> None:
+    write_voice(tmp_path / "lr=3" / "voice")
+    arguments = ["evaluate", tmp_path / "lr=3" / "voice", "--prompts", tmp_path / "prompts.txt"]
+    for options in ([], ["--subset", "2"], ["--subset", "2", "--seed", "1"], ["--whole"], ["--mpr", "4"]):
+        result = run(*arguments, *options)
+        assert result.exit_code == 0, result.output
+    found = [json.loads(path.read_text("utf-8")) for path in (tmp_path / "out").glob("*.json")]
+    assert len(found) == 5
+    assert {one["system"] for one in found} == {"voice", "voice (whole)"}
+
+
+def test_names_tell_systems_apart(run, tmp_path: Path) -> None:
+    for place, folder in enumerate(("a", "b")):
+        write_voice(tmp_path / folder / "voice", seed=place)
+    prompts = ["--prompts", tmp_path / "prompts.txt"]
+    result = run("evaluate", tmp_path / "a" / "voice", *prompts, "--compare", tmp_path / "b" / "voice")
+    assert result.exit_code == 1
+    assert "two systems are called 'voice'" in " ".join(result.output.split())
+    result = run("evaluate", tmp_path / "a" / "voice", *prompts, "--compare", f"other={tmp_path / 'b' / 'voice'}")
+    assert result.exit_code == 0, result.output
+    assert "voice, natural − other, natural" in result.output
+
+
 def test_held_out_utterances_are_prompts_and_their_recordings_a_system(run, tmp_path: Path, monkeypatch) -> None:
     store = tiny_store(tmp_path / "store")
     result = run("evaluate", f"copy:{store.path}", "--prompts", f"valid:{store.path}", "--subset", "2")

@@ -99,6 +99,33 @@ def test_finished_stages_are_not_repeated_and_times_add_up(tmp_path: Path) -> No
     assert len(ran) == len(names) + 1
 
 
+def test_other_options_are_never_answered_with_old_results(tmp_path: Path) -> None:
+    experiment = Experiment(tmp_path, PRESETS["small"], systems=("parallel-clock",))
+    ran: list[str] = []
+
+    def run(arguments) -> None:
+        ran.append(arguments[0])
+        for stage in asked.stages():
+            if stage.command() == list(arguments) and not stage.done():
+                finish(stage.name, asked)
+
+    asked = experiment
+    perform(asked, run, say=lambda line: None)
+    ran.clear()
+    perform(replace(asked, workers=2, threads=1), run, say=lambda line: None)
+    assert not ran  # how fast it is done changes no result
+    asked = replace(experiment, recognizers=("whisper:base.en",), mprs=("4",))
+    for _ in range(2):
+        perform(asked, run, say=lambda line: None)
+    assert ran == ["sweep"] * 3  # copy-synthesis, sweep and hard list, once
+    assert read_journal(tmp_path)["recognizers"] == ["whisper:base.en"]
+    for other in (replace(asked, changes=("learning_rate=0.1",)), replace(asked, seed=7), replace(asked, hours=1.0)):
+        with pytest.raises(ValueError, match=r"was begun with other options in .*choose another --out"):
+            perform(other, run, say=lambda line: None)
+    assert len(ran) == 3
+    assert read_journal(tmp_path)["seed"] == 0
+
+
 def test_a_voice_that_was_trained_further_is_exported_and_heard_again(tmp_path: Path) -> None:
     experiment = Experiment(tmp_path, PRESETS["small"], systems=("parallel-clock",))
     for stage in experiment.stages():

@@ -4,6 +4,7 @@ import math
 import warnings
 import weakref
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from hypothesis import strategies as st
 from clock_attention.speech import voice as voice_module
 from clock_attention.speech.pacing import LONGEST_PHRASE
 from clock_attention.speech.phonemes import UnreadableTextError
+from clock_attention.speech.sound_file import save_sound
 from clock_attention.speech.voice import Voice, VoiceError
 
 from .voices import MPR, tiny_voice
@@ -317,6 +319,9 @@ def test_the_default_voice_is_the_one_in_the_package(tmp_path, monkeypatch):
         Voice.load()
     tiny_voice(tmp_path / "voices" / "default")
     assert Voice.load().path == Voice.load("default").path == tmp_path / "voices" / "default"
+    (tmp_path / "work" / "default").mkdir(parents=True)  # a folder of that name which is no voice
+    monkeypatch.chdir(tmp_path / "work")
+    assert Voice.load("default").path == tmp_path / "voices" / "default"
 
 
 def test_a_voice_of_another_inventory_is_refused(tmp_path, hum):
@@ -325,3 +330,17 @@ def test_a_voice_of_another_inventory_is_refused(tmp_path, hum):
     (folder / "voice.json").write_text(card.replace('"phonemizer":"hibari"', '"phonemizer":"arpabet"'))
     with pytest.raises(VoiceError, match="another inventory of the phonemizer 'arpabet'"):
         Voice.load(folder).speak("Hello.", vocoder=hum)
+
+
+def test_subtitles_say_what_was_written(voice, hum):
+    address = "https://example.com/" + "abc/" * 20
+    speech = voice.speak(f"Look at {address} today. Bye.", vocoder=hum)
+    assert [sentence.label for sentence in speech.sentences] == [f"Look at {address} today.", "Bye."]
+
+
+def test_sound_that_found_no_room_is_not_left_behind(tmp_path, monkeypatch):
+    real = soundfile.info
+    monkeypatch.setattr(soundfile, "info", lambda path: SimpleNamespace(frames=real(path).frames - 1))
+    with pytest.raises(OSError, match="only 999 of 1000 samples could be written"):
+        save_sound(tmp_path / "a.flac", np.zeros(1000, np.float32), 22050)
+    assert not list(tmp_path.iterdir())

@@ -123,3 +123,10 @@ def test_phrases_break_at_punctuation_and_vary() -> None:
 def test_phrase_lengths_must_make_sense() -> None:
     with pytest.raises(ValueError, match="shortest <= longest"):
         list(split_phrases("some text", 30, 20))
+
+
+def test_sentences_begin_with_any_capital_and_any_opening_mark() -> None:
+    text = "He left. Émile came. «Non.» She said yes. — Then he ran. [Applause.] Done. and so on."
+    assert split_sentences(text) == [
+        *("He left.", "Émile came.", "«Non.»", "She said yes.", "— Then he ran.", "[Applause.]", "Done. and so on.")
+    ]

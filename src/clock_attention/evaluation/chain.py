@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import multiprocessing
-import os
 import signal
 import threading
 from collections.abc import Iterator
@@ -16,7 +15,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol
 
-import numpy as np
 import soundfile
 import torch
 
@@ -25,6 +23,7 @@ from clock_attention.evaluation.recognizers import Recognizer, load_recognizer
 from clock_attention.evaluation.systems import Sound
 from clock_attention.speech.audio import MelConfig, Wave
 from clock_attention.speech.prepare import end_with_parent
+from clock_attention.speech.sound_file import SoundFile
 from clock_attention.speech.vocoder import Vocoder, load_vocoder
 
 
@@ -93,6 +92,10 @@ class ChainSpec:
 
     def load(self) -> Chain:
         recognizers = [load_recognizer(name, self.threads) for name in self.recognizers]
+        names = [one.name for one in recognizers]
+        for name, given in zip(names, self.recognizers, strict=True):
+            if names.count(name) > 1:
+                raise ValueError(f"--recognizer {given}: another one is called {name!r}, too; rename its folder")
         return Chain(
             load_vocoder(self.vocoder, self.mel, threads=self.threads),
             {one.name: one for one in recognizers},  # a name without the folder that the model is in
@@ -171,9 +174,8 @@ def hear_job(job: Job) -> Heard:
 
 def keep_audio(path: Path, wave: Wave, rate: int) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    soundfile.write(temporary, np.clip(wave, -1.0, 1.0), rate, format="FLAC", subtype="PCM_24")
-    os.replace(temporary, path)
+    with SoundFile(path, rate, "PCM_24") as file:
+        file.write(wave)
 
 
 def kept_audio(path: Path) -> dict[str, Any] | None:

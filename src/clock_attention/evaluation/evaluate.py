@@ -20,6 +20,7 @@ from clock_attention.evaluation.metrics import (
     Score,
     align,
     difference,
+    require_words,
     score_sentences,
 )
 from clock_attention.evaluation.prompts import Prompt
@@ -193,10 +194,17 @@ def evaluate(
     """
     if not prompts:
         raise ValueError("no prompts to speak")
+    for prompt in prompts:
+        require_words(prompt.text)
     chain = listeners.chain
     keys = {place: Keys.of(system, prompt, chain) for place, prompt in enumerate(prompts)}
     mine = list(range(len(prompts)))[rank::world]
-    todo = [place for place in mine if any(cache.get(key) is None for key in keys[place].all)]
+    todo = [
+        place
+        for place in mine
+        if any(cache.get(key) is None for key in keys[place].all)
+        or (audio is not None and not (audio / f"{keys[place].spoken}.flac").exists())
+    ]
     report(len(mine) - len(todo))
     by_key = {keys[place].spoken: place for place in todo}
     for heard in listeners.hear(jobs(system, prompts, keys, sorted(by_key.values()), cache, audio)):

@@ -49,7 +49,7 @@ def evaluate(
     prompts: Prompts,
     subset: Subset = None,
     seed: Seed = 0,
-    mpr: Annotated[float | None, typer.Option(help="Mel frames per phoneme. [default: the natural length]")] = None,
+    mpr: Annotated[float | None, typer.Option(help=r"Mel frames per phoneme. \[default: the natural length]")] = None,
     pace: Annotated[float | None, typer.Option(help="Instead: so many times as fast as natural.")] = None,
     recognizer: Recognizers = None,
     vocoder: VocoderName = "auto",
@@ -70,9 +70,7 @@ def evaluate(
     with clear_errors(), ExitStack() as stack:
         chosen = load_prompts(prompts, subset=subset, seed=seed, folder=lists)
         length = Length(mpr, pace)
-        systems = [
-            open_system(name, length, checkpoint, stack, whole) for name in [system, *([compare] if compare else [])]
-        ]
+        systems = open_systems([system, *([compare] if compare else [])], length, checkpoint, stack, whole)
         options: dict[str, Any] = {"workers": workers, "keep_audio": keep_audio, "devices": devices, "nodes": nodes}
         session = stack.enter_context(open_session(systems, out, vocoder, recognizer, mos, seed=seed, **options))
         found = [one for each in systems if (one := session.evaluate(each, chosen))]
@@ -113,11 +111,7 @@ def sweep(
     with clear_errors(), ExitStack() as stack:
         chosen = load_prompts(prompts, subset=subset, seed=seed, folder=lists)
         mprs = sweeping.parse_range(mpr or ["3:10"])
-        opened = [
-            open_system(name, Length(), checkpoint, stack, whole)
-            for name in [*systems, *(["teacher"] if teacher else [])]
-        ]
-        require_different_names(opened)
+        opened = open_systems([*systems, *(["teacher"] if teacher else [])], Length(), checkpoint, stack, whole)
         options: dict[str, Any] = {"workers": workers, "keep_audio": keep_audio, "devices": devices, "nodes": nodes}
         session = stack.enter_context(open_session(opened, out, vocoder, recognizer, mos, seed=seed, **options))
         found = sweeping.sweep(opened, chosen, mprs, session, cap)
@@ -144,26 +138,50 @@ def prompts(
             console.print(f"  {state}", highlight=False, soft_wrap=True)
 
 
-def open_system(name: str, length: Any, checkpoint: str, stack: ExitStack, whole: bool = False) -> System:
+TEACHERS = ("teacher", "teacher-paced", "teacher-audio")
+
+
+def open_systems(
+    names: Sequence[str], length: Any, checkpoint: str, stack: ExitStack, whole: bool = False
+) -> list[System]:
+    """Systems by their names on the command line. A teacher counts phonemes as the first voice does."""
+    from clock_attention.evaluation.systems import VoiceSystem
+
+    found: dict[int, System] = {}
+    for place in sorted(range(len(names)), key=lambda place: split_name(names[place])[1] in TEACHERS):
+        voices = [one for one in found.values() if isinstance(one, VoiceSystem)]
+        reader = voices[0].voice.language.phonemizer if voices else "hibari"
+        found[place] = open_system(names[place], length, checkpoint, stack, whole, reader)
+    opened = [found[place] for place in range(len(names))]
+    require_different_names(opened)
+    return opened
+
+
+def split_name(text: str) -> tuple[str, str]:
+    """NAME=FOLDER, or only a folder, which may have the character in its own name."""
+    title, equals, path = text.partition("=")
+    return (title, path) if equals and not Path(text).exists() else ("", text)
+
+
+def open_system(
+    name: str, length: Any, checkpoint: str, stack: ExitStack, whole: bool = False, reader: str = "hibari"
+) -> System:
     """A system by its name on the command line."""
     from clock_attention.evaluation.systems import CopySynthesis, TeacherSystem, VoiceSystem
     from clock_attention.speech.audio import MelConfig
     from clock_attention.speech.store import FeatureStore
     from clock_attention.speech.voice import opened_voice
 
-    title, equals, path = name.partition("=")
-    if equals:
-        name = path
-    if name in ("teacher", "teacher-paced", "teacher-audio"):
-        return TeacherSystem(
-            MelConfig.preset("hifigan"), length, vocoded=name != "teacher-audio", paced=name == "teacher-paced"
-        )
+    title, name = split_name(name)
+    if name in TEACHERS:
+        kind: dict[str, Any] = {"vocoded": name != "teacher-audio", "paced": name == "teacher-paced"}
+        return TeacherSystem(MelConfig.preset("hifigan"), length, **kind, reader=reader, name=title)
     if name.startswith("copy:"):
         if str(length) != "natural":
             raise ValueError("copy-synthesis has the length of its recordings; `teacher` can be compressed in time")
-        return CopySynthesis(FeatureStore.open(name.removeprefix("copy:")))
+        return CopySynthesis(FeatureStore.open(name.removeprefix("copy:")), title or "copy-synthesis")
     voice = stack.enter_context(opened_voice(name, checkpoint))
-    return VoiceSystem(voice, length, name=title if equals else Path(name).name, whole=whole)
+    return VoiceSystem(voice, length, name=title or Path(name).name, whole=whole)
 
 
 def open_session(
@@ -210,9 +228,13 @@ def show(evaluations: Sequence[Evaluation], differences: bool = True) -> None:
 
 
 def file_name(evaluation: Evaluation) -> str:
-    """Another one for another system, length, list or state of training."""
+    """Another one for another system, length, list, state of training, vocoder or recognizer."""
+    from clock_attention.evaluation.cache import digest
+
+    prompts = [(result.id, result.text) for result in evaluation.results]
+    made = digest(evaluation.fingerprint, evaluation.vocoder, evaluation.recognizers, prompts)
     lists = "+".join(sorted({result.group.split("/")[0] for result in evaluation.results}))
-    title = f"{evaluation.title}-{lists}-{len(evaluation.results)}-{evaluation.fingerprint[:6]}"
+    title = f"{evaluation.title}-{lists}-{len(evaluation.results)}-{made[:6]}"
     plain = "".join(letter if letter.isalnum() or letter in ".-+_" else "-" for letter in title)
     return "-".join(part for part in plain.split("-") if part) + ".json"
 

@@ -46,6 +46,7 @@ class Stage:
     command: Callable[[], list[str]]
     done: Callable[[], bool]
     seconds: float  # estimated, of what is left
+    repeatable: bool = True  # False: other options need another folder
 
 
 @dataclass(frozen=True)
@@ -113,7 +114,8 @@ class Experiment:
             command[2] = str(self.ljspeech)
         hours = self.hours if synthetic else 24.0
         seconds = CORPUS_SECONDS * hours * max(1.0, 2 / self.workers)
-        return Stage(f"corpus {name}", lambda: command, lambda: (folder / "store.json").exists(), seconds)
+        done = (folder / "store.json").exists
+        return Stage(f"corpus {name}", lambda: command, done, seconds, repeatable=False)
 
     def training_stage(self, one: Contestant) -> Stage:
         run = self.run(one.name)
@@ -134,6 +136,7 @@ class Experiment:
             lambda: command,
             lambda: (run / "checkpoints" / f"step-{steps:08d}.pt").exists(),
             max(0, steps - so_far) * pace,
+            repeatable=False,
         )
 
     def export_stage(self, one: Contestant) -> Stage:
@@ -183,7 +186,7 @@ class Experiment:
             """Known when the sweep has found the best length of the parallel systems."""
             found = self.out / "sweep" / "sweep.json"
             length = self.best_length() if found.exists() else None
-            mpr = length.removeprefix("MPR ") if length else "the best one of the sweep"
+            mpr = length.removeprefix("MPR ") if length else "natural" if found.exists() else "(best of the sweep)"
             return ["sweep", *self.voices, "--mpr", mpr, *self.teacher, *self.listening(out, self.prompts, None)]
 
         return Stage("all prompts", command, self.newer(out / "sweep.json"), self.cost(self.rows(2), 1852))
@@ -254,17 +257,55 @@ def read_journal(out: Path) -> dict[str, Any]:
     return found
 
 
+UNIMPORTANT = ("--workers", "--threads", "--lists")  # options that change no result
+
+
+def essence(arguments: Sequence[str]) -> list[str]:
+    """A command without the options that only say how it is to be run."""
+    kept: list[str] = []
+    places = iter(arguments)
+    for argument in places:
+        if argument in UNIMPORTANT:
+            next(places, None)
+        else:
+            kept.append(argument)
+    return kept
+
+
+def changed(stage: Stage, journal: dict[str, Any]) -> bool:
+    """Whether a stage was last done with other options."""
+    before = journal.get("commands", {}).get(stage.name)
+    return before is not None and essence(before) != essence(stage.command())
+
+
+def is_done(stage: Stage, journal: dict[str, Any]) -> bool:
+    return stage.done() and not changed(stage, journal)
+
+
+def refuse_other_options(experiment: Experiment, journal: dict[str, Any]) -> None:
+    for stage in experiment.stages():
+        if not stage.repeatable and changed(stage, journal):
+            raise ValueError(
+                f"{stage.name} was begun with other options in {experiment.out}: "
+                f"`{shlex.join(journal['commands'][stage.name])}`; choose another --out, or give the same ones"
+            )
+
+
 def perform(experiment: Experiment, run: Run = run_command, say: Callable[[str], None] = print) -> None:
     """Do every stage that is not done, in order, and write down how long each took over all attempts."""
     out = experiment.out
     out.mkdir(parents=True, exist_ok=True)
-    journal = {"seconds": {}, **read_journal(out), **experiment.about()}
+    journal = {"seconds": {}, "commands": {}, **read_journal(out)}
+    refuse_other_options(experiment, journal)
+    journal.update(experiment.about())
     write_journal(out, journal)
     for stage in experiment.stages():
-        if stage.done():
-            say(f"{stage.name}: done")
-            continue
         arguments = stage.command()
+        if is_done(stage, journal):
+            say(f"{stage.name}: done")
+            journal["commands"].setdefault(stage.name, arguments)
+            continue
+        stale = changed(stage, journal)  # the output of other options is still there: noted as done only when it is
         say(f"{stage.name}: clock-attention {shlex.join(arguments)}")
         begun = time.monotonic()
         try:
@@ -272,7 +313,11 @@ def perform(experiment: Experiment, run: Run = run_command, say: Callable[[str],
         finally:
             spent = journal["seconds"].get(stage.name, 0.0) + time.monotonic() - begun
             journal["seconds"][stage.name] = round(spent, 1)
+            if not stale:
+                journal["commands"][stage.name] = arguments
             write_journal(out, journal)
+        journal["commands"][stage.name] = arguments
+        write_journal(out, journal)
         if not stage.done():
             raise ChildProcessError(f"{stage.name} has ended before it was complete: the same command continues it")
 

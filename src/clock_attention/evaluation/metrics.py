@@ -138,10 +138,7 @@ def score_sentences(
         raise ValueError(
             f"expected as many transcripts as texts and at least one, got {len(hypotheses)} for {len(references)}"
         )
-    normalized = [normalize_transcript(text) for text in references]
-    for text, kept in zip(references, normalized, strict=True):
-        if not kept:
-            raise ValueError(f"the text {text!r} has no words to compare with: leave it out of the prompts")
+    normalized = [require_words(text) for text in references]
     return Score(tuple(align(normalized, [normalize_transcript(text) for text in hypotheses])), resamples, seed)
 
 
@@ -154,6 +151,14 @@ def normalize_transcript(text: str) -> str:
     """Whisper's English normalization; typographic apostrophes first, which it would take for word boundaries."""
     normalized = str(_normalizer()(text.replace("’", "'")))
     return normalized if any(letter.isalnum() for letter in normalized) else ""
+
+
+def require_words(reference: str) -> str:
+    """A text as it is compared. Hesitations such as "um" are no words to Whisper's normalizer."""
+    normalized = normalize_transcript(reference)
+    if not normalized:
+        raise ValueError(f"the text {reference!r} has no words to compare with: leave it out of the prompts")
+    return normalized
 
 
 def align(references: Sequence[str], hypotheses: Sequence[str]) -> list[SentenceScore]:

@@ -107,7 +107,7 @@ class Whisper(Listener):
             *(folder.glob("*") if folder.is_dir() else ()),
             settings={
                 "version": version("faster-whisper"),
-                "model": folder.name,
+                "model": folder.name if folder.is_dir() else str(model),
                 "beam": beam,
                 "compute": compute,
             },

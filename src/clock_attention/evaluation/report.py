@@ -116,8 +116,7 @@ def page(evidence: Evidence) -> list[Part]:
 
 def claims(evidence: Evidence) -> Cells:
     floor = "teacher" if "teacher" in names(evidence.sweep) else "copy-synthesis"
-    recognizer = next(iter(evidence.recognizers), "")
-    return check_claims(evidence.sweep, evidence.hard, evidence.pairs, floor, recognizer)
+    return check_claims(evidence.sweep, evidence.hard, evidence.pairs, floor, evidence.recognizers)
 
 
 def section(title: str, cells: Cells) -> list[Part]:
@@ -130,7 +129,11 @@ def used(evidence: Evidence) -> set[str]:
 
 
 def summary(evidence: Evidence) -> str:
-    about = {name: value for name, value in evidence.about.items() if name != "seconds" and value not in ("", [])}
+    about = {
+        name: value
+        for name, value in evidence.about.items()
+        if name not in ("seconds", "commands") and value not in ("", [])
+    }
     described = "; ".join(
         f"{name}: {', '.join(map(str, value)) if isinstance(value, list) else value}" for name, value in about.items()
     )

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import torch
 
+from clock_attention.evaluation.cache import digest
 from clock_attention.evaluation.document import Picture, Sounds
 from clock_attention.evaluation.evaluate import Evaluation
 from clock_attention.evaluation.experiment import Experiment, read_journal
@@ -69,8 +70,9 @@ def record(experiment: Experiment) -> list[Sounds]:
         for system in systems:
             for length in lengths_of(system, [3.0, 10.0]) if prompt == SAMPLES[0] else lengths_of(system, []):
                 title = f"{system.name}, {length}"
-                # The fingerprint keeps apart what a voice said before it was trained further.
-                name = f"{prompt.id}-{system.name}-{length}-{system.fingerprint[:6]}.flac".replace(" ", "")
+                # Keeps apart what a voice said before it was trained further, or through another vocoder.
+                made = digest(system.fingerprint, experiment.vocoder)[:6]
+                name = f"{prompt.id}-{system.name}-{length}-{made}.flac".replace(" ", "")
                 path = experiment.out / "samples" / name
                 if not path.exists():
                     vocoder = vocoder or load_vocoder(experiment.vocoder, mel)

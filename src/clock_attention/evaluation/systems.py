@@ -88,7 +88,7 @@ class VoiceSystem:
     def __init__(self, voice: Voice, length: Length | None = None, name: str = "", *, whole: bool = False) -> None:
         self.voice = voice
         self.length = length or Length()
-        self.name = name or voice.path.name
+        self.name = (name or voice.path.name) + " (whole)" * whole
         self.longest = ENDLESS if whole else voice.longest_phrase
         weights = hashlib.sha256((voice.path / WEIGHTS).read_bytes()).hexdigest()
         card = voice.card
@@ -136,7 +136,9 @@ class VoiceSystem:
             pause = np.full((round(phrase.pause * rate), self.mel.n_mels), silence, np.float32)
             mels += [utterance.mel.float().numpy(), pause]
         mel = np.concatenate(mels)
-        return Sound(len(mel), mel=mel, measures=pooled_measures([measures_of(one) for one in utterances]))
+        measures = pooled_measures([measures_of(one) for one in utterances])
+        cut = float(any(one.hit_ceiling for one in utterances))  # a sentence, however many of its phrases
+        return Sound(len(mel), mel=mel, measures=measures | {"hit_ceiling": cut})
 
     @property
     def pacing(self) -> Pacing:
@@ -202,12 +204,13 @@ class TeacherSystem:
         vocoded: bool = True,
         paced: bool = False,
         reader: str = "hibari",
+        name: str = "",
     ) -> None:
         self.mel = mel
         self.length = length or Length()
         self.vocoded = vocoded
         self.paced = paced
-        self.name = "teacher" + ("-paced" if paced else "") + ("" if vocoded else "-audio")
+        self.name = name or "teacher" + ("-paced" if paced else "") + ("" if vocoded else "-audio")
         self.reader = phonemizer(reader)  # counts the phonemes that `mpr` refers to
         self.spectrogram = MelSpectrogram(mel)
         self.teacher = Teacher()
@@ -215,7 +218,8 @@ class TeacherSystem:
         self.fingerprint = digest("teacher", settings, mel.model_dump(mode="json"))
 
     def at(self, length: Length) -> TeacherSystem:
-        return TeacherSystem(self.mel, length, vocoded=self.vocoded, paced=self.paced, reader=self.reader.name)
+        options: dict[str, Any] = {"vocoded": self.vocoded, "paced": self.paced, "reader": self.reader.name}
+        return TeacherSystem(self.mel, length, **options, name=self.name)
 
     def identity(self, prompt: Prompt) -> dict[str, Any]:
         length = {"mpr": self.length.mpr, "pace": self.length.pace}

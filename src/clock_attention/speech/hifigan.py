@@ -49,13 +49,15 @@ class HifiganConfig:
     @classmethod
     def read(cls, path: Path) -> HifiganConfig:
         try:
-            table: dict[str, Any] = json.loads(path.read_text("utf-8"))
+            table: Any = json.loads(path.read_text("utf-8"))
         except FileNotFoundError:
             raise VocoderError(
                 f"{path} is missing: HiFi-GAN checkpoints are published with a config.json, put it beside the weights"
             ) from None
         except ValueError as error:
             raise VocoderError(f"{path} is not JSON: {error}") from None
+        if not isinstance(table, dict):
+            raise VocoderError(f"{path}: expected the options of a HiFi-GAN generator, got {type(table).__name__}")
         if str(table.get("resblock", "1")) != "1":
             raise VocoderError(
                 f"{path}: resblock {table['resblock']!r} (HiFi-GAN V3) is not supported; use a V1 or V2 checkpoint"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO
@@ -43,21 +45,41 @@ def temporary_name(path: Path) -> Path:
 
 
 class SoundFile:
-    """A .wav or .flac file, 16 bit, written piece by piece; an exception leaves nothing behind."""
+    """A .wav or .flac file, written piece by piece; an exception leaves nothing behind."""
 
-    def __init__(self, path: str | Path, sample_rate: int) -> None:
+    def __init__(self, path: str | Path, sample_rate: int, subtype: str = "PCM_16") -> None:
         import soundfile
 
         self.path = check_sound_path(path)
+        self.samples = 0
         self._temporary = temporary_name(self.path)
         form = FORMATS[self.path.suffix.lower()]
-        try:
-            self._file = soundfile.SoundFile(self._temporary, "w", sample_rate, 1, "PCM_16", format=form)
-        except soundfile.LibsndfileError as error:
-            raise ValueError(f"{self.path}: cannot be written ({error})") from None
+        with self._clear_errors():
+            self._file = soundfile.SoundFile(self._temporary, "w", sample_rate, 1, subtype, format=form)
 
     def write(self, wave: Wave) -> None:
-        self._file.write(np.clip(wave, -1, 1))
+        with self._clear_errors():
+            self._file.write(np.clip(wave, -1, 1))
+        self.samples += len(wave)
+
+    @contextmanager
+    def _clear_errors(self) -> Iterator[None]:
+        import soundfile
+
+        try:
+            yield
+        except soundfile.LibsndfileError as error:
+            raise OSError(f"{self.path}: cannot be written, perhaps the disk is full ({error})") from None
+
+    def _finish(self) -> None:
+        """libsndfile does not say when the last samples of a FLAC find no room: count what has arrived."""
+        import soundfile
+
+        with self._clear_errors():
+            found = soundfile.info(self._temporary).frames
+        if found != self.samples:
+            raise OSError(f"{self.path}: only {found} of {self.samples} samples could be written; is the disk full?")
+        os.replace(self._temporary, self.path)
 
     def __enter__(self) -> SoundFile:
         return self
@@ -66,7 +88,7 @@ class SoundFile:
         try:
             self._file.close()
             if kind is None:
-                os.replace(self._temporary, self.path)
+                self._finish()
         finally:
             self._temporary.unlink(missing_ok=True)
 

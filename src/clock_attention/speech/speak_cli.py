@@ -40,7 +40,7 @@ def speak(
     ] = None,
     pause: Annotated[float, typer.Option(help="Seconds between sentences, at natural pace.")] = 0.3,
     voice: Annotated[str, typer.Option(help="Folder of a voice; default is the one in the package.")] = "default",
-    decoding: Annotated[Decoding | None, typer.Option(help="Which decoder of the voice. [default: its own]")] = None,
+    decoding: Annotated[Decoding | None, typer.Option(help=r"Which decoder of the voice. \[default: its own]")] = None,
     vocoder: Annotated[
         str, typer.Option(help="auto, hifigan, hifigan-universal, griffin-lim, or the path of a HiFi-GAN checkpoint.")
     ] = "auto",
@@ -51,7 +51,7 @@ def speak(
         Path | None, typer.Option(help="Also draw clocks, attention and mel of the beginning: .png, .svg or .pdf.")
     ] = None,
     mel: Annotated[Path | None, typer.Option(help="Also write the log-mel frames, (frames, bins): .npy.")] = None,
-    seed: Annotated[int, typer.Option(help="Of anything random in the decoder or vocoder.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, max=2**62, help="Of anything random in the decoder or vocoder.")] = 0,
     threads: Annotated[int | None, typer.Option(min=1, help="CPU threads of the acoustic model.")] = None,
 ) -> None:
     """Say a text at any pace or exact duration, with timestamps and a picture on request."""
@@ -171,7 +171,7 @@ def clear_errors(console: Console) -> Iterator[None]:
         say("error", error, "bold red")
         raise typer.Exit(1) from None
     except KeyboardInterrupt:
-        say("interrupted", "no file was written", "bold red")
+        say("interrupted", "what was not complete has not been written", "bold red")
         raise typer.Exit(130) from None
     finally:
         logger.removeHandler(handler)

@@ -188,7 +188,7 @@ def readings(voice: Voice, text: str, pause: float) -> Iterator[Sentence]:
     previous: tuple[str, Phonemes] | None = None
     for sentence in short_sentences(text):
         try:
-            phonemes = voice.phonemizer(sentence)
+            phonemes = voice.phonemizer(RE_LONG_RUN.sub(with_spaces, sentence))
         except UnreadableTextError:
             logger.warning("skipped %r: nothing in it can be read aloud", sentence[:60])
             continue
@@ -202,16 +202,18 @@ def readings(voice: Voice, text: str, pause: float) -> Iterator[Sentence]:
 
 def short_sentences(text: str) -> Iterator[str]:
     """Sentences, and parts of those that are too long to be read at once."""
-    # Reading takes time cubic in the length of what stands between two spaces.
-    for sentence in split_sentences(RE_LONG_RUN.sub(with_spaces, text)):
+    for sentence in split_sentences(text):
         if len(sentence) <= LONGEST_READING:
             yield sentence
         else:
-            yield from split_phrases(sentence, LONGEST_READING, LONGEST_READING)
+            yield from split_phrases(RE_LONG_RUN.sub(with_spaces, sentence), LONGEST_READING, LONGEST_READING)
 
 
 def with_spaces(run: re.Match[str]) -> str:
-    """More characters than any word has: space after punctuation, and within what is still too long."""
+    """More characters than any word has: space after punctuation, and within what is still too long.
+
+    Reading takes time cubic in the length of what stands between two spaces.
+    """
     return re.sub(rf"\w{{{LONGEST_WORD}}}(?=\w)", r"\g<0> ", re.sub(r"[^\w\s]", r"\g<0> ", run.group()))
 
 

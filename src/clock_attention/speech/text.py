@@ -50,7 +50,7 @@ PLAIN_FORMS = str.maketrans(
 SPOKEN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789 '\"-—.,;:!?…()/&%$£€¥₹¢°#@+=<>~*²³")
 LONGEST_NUMBER = 15
 RE_LONG_DIGITS = re.compile(rf"(?:\d[,.]?){{{LONGEST_NUMBER},}}\d")
-RE_SENTENCE_END = re.compile(r"[.!?…]+[\"')\]”’]*\s+(?=[\"'(“‘]*[A-Z0-9])")
+RE_SENTENCE_END = re.compile(r"[.!?…]+[\"')\]”’»]*\s+(?=[\"'(\[“‘«—–\s]*([^\W_]))")  # before a capital or a digit
 RE_INITIALS = re.compile(r"(?:[A-Z]\.)*[A-Z]")
 RE_NUMBER = re.compile(r"-?\d+(?:,\d{3})*(?:\.\d+)*(?:st|nd|rd|th)?(?:'?s)?(?![\w])")
 ENDING = frozenset({"etc", "inc", "ltd", "co", "jr", "sr", "a.m", "p.m"})  # abbreviations that may close a sentence
@@ -145,7 +145,8 @@ def split_sentences(text: str) -> list[str]:
         paragraph = re.sub(r"\s+", " ", paragraph).strip()
         start = 0
         for match in RE_SENTENCE_END.finditer(paragraph):
-            if _ends_sentence(paragraph[start : match.start()], match.group()):
+            opens = match.group(1).isupper() or match.group(1).isdigit()
+            if opens and _ends_sentence(paragraph[start : match.start()], match.group()):
                 sentences.append(paragraph[start : match.end()].strip())
                 start = match.end()
         sentences.append(paragraph[start:].strip())

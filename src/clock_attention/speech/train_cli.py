@@ -20,18 +20,18 @@ def train(
         typer.Option(help="Feature store, from `clock-attention corpus …`; repeatable."),
     ],
     out: Annotated[Path, typer.Option(help="Folder of the run.")],
-    preset: Annotated[str | None, typer.Option(help="small, paper, or a TOML file. [default: small]")] = None,
+    preset: Annotated[str | None, typer.Option(help=r"small, paper, or a TOML file. \[default: small]")] = None,
     changes: Annotated[
         list[str] | None, typer.Option("--set", help="key=value, for example decoding=autoregressive; repeatable.")
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue the run in --out, bit for bit.")] = False,
     max_steps: Annotated[int | None, typer.Option(min=1, help="Stop this session after so many steps.")] = None,
     max_minutes: Annotated[float | None, typer.Option(min=0, help="Stop this session after so many minutes.")] = None,
-    threads: Annotated[int | None, typer.Option(min=1, help="CPU threads per process. [default: all cores]")] = None,
+    threads: Annotated[int | None, typer.Option(min=1, help=r"CPU threads per process. \[default: all cores]")] = None,
     accelerator: Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")] = "auto",
     devices: Annotated[int, typer.Option(min=1, help="Processes or GPUs on each node.")] = 1,
     nodes: Annotated[int, typer.Option(min=1, help="Machines.")] = 1,
-    precision: Annotated[str | None, typer.Option(help="32-true, bf16-mixed, 16-mixed. [default: by device]")] = None,
+    precision: Annotated[str | None, typer.Option(help=r"32-true, bf16-mixed, 16-mixed. \[default: by device]")] = None,
 ) -> None:
     """Train a speech model on a prepared corpus."""
     import torch

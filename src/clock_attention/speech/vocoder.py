@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import warnings
 from functools import cached_property
-from importlib.metadata import PackageNotFoundError, distribution
+from importlib.metadata import PackageNotFoundError, distribution, version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal, Protocol
@@ -113,7 +113,8 @@ class GriffinLim:
     def __init__(self, mel: MelConfig, iterations: int = 60) -> None:
         self.mel = mel
         self.iterations = iterations
-        self.fingerprint = digest(mel.model_dump_json().encode(), str(iterations).encode())
+        parts = mel.model_dump_json(), str(iterations), version("librosa")
+        self.fingerprint = digest(*(part.encode() for part in parts))
 
     @cached_property
     def _inverse(self) -> np.ndarray[Any, Any]:

@@ -29,6 +29,7 @@ from clock_attention.speech.config import ModelConfig, TrainingConfig
 from clock_attention.speech.model import SpeechModel
 from clock_attention.speech.pacing import LONGEST_PHRASE, PAUSE
 from clock_attention.speech.phonemes import Phonemizer, phonemizer
+from clock_attention.speech.progress import read_log
 from clock_attention.speech.run import Language, RunDescription
 from clock_attention.speech.store import write_atomically
 from clock_attention.speech.utterance import Speech, Utterance, join
@@ -86,7 +87,7 @@ class Voice:
 
         Without a path, or with "default": the voice that comes with the package.
         """
-        folder = default_folder() if str(path) == DEFAULT and not Path(path).is_dir() else Path(path)
+        folder = default_folder() if str(path) == DEFAULT and not (Path(path) / CARD).is_file() else Path(path)
         card = read_card(folder)
         try:
             weights = load_file(folder / WEIGHTS, device=str(device))
@@ -300,7 +301,7 @@ def export(run: Path, folder: Path, *, licence: str, which: str = "best", half: 
             training=description.config.training,
             steps=state["step"],
             seconds=round(state["seconds"][0], 1),
-            valid_l1=state["best"] if state["best"] < float("inf") else None,
+            valid_l1=validated(run, state["step"]),
             software=f"clock-attention {version('clock-attention')}",
         ),
     )
@@ -312,6 +313,12 @@ def export(run: Path, folder: Path, *, licence: str, which: str = "best", half: 
     os.replace(temporary, folder / WEIGHTS)
     write_atomically(folder / CARD, card.model_dump_json(indent=1))
     return card
+
+
+def validated(run: Path, step: int) -> float | None:
+    """The validation L1 of a checkpoint; None where there was no validation at that step."""
+    found = [row["valid_l1"] for row in read_log(run / "log.csv") if int(row["step"]) == step and row["valid_l1"]]
+    return float(found[-1]) if found else None
 
 
 @contextmanager
