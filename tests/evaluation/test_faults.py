@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clock_attention.evaluation.faults import measure_alignment, pooled_measures, word_faults
+from clock_attention.evaluation.faults import measure_alignment, pooled_measures, word_faults, words_under_a_step
 from clock_attention.speech.phonemes import Phonemes
 
 # "ab, c" as tokens: two phonemes, a pause, one phoneme.
@@ -65,3 +65,10 @@ def test_counts_add_up_and_the_rest_is_averaged() -> None:
     pooled = pooled_measures([{"word_skips": 1, "focus": 0.5}, {}, {"word_skips": 2, "focus": 0.7}])
     assert pooled == {"word_skips": 3.0, "focus": pytest.approx(0.6)}
     assert pooled_measures([{}, {}]) == {}
+
+
+def test_words_are_timed_by_the_alignment() -> None:
+    phonemes = Phonemes(("dh", "ax", " ", "k", "ae", "t", " ", "ey"), (0, 0, -1, 1, 1, 1, -1, 2), ("the", "cat", "a"))
+    durations = np.array([1, 1, 5, 0, 0, 1, 4, 2])
+    assert words_under_a_step(phonemes, durations, 2) == 1  # "cat" has one frame of the two
+    assert words_under_a_step(phonemes, durations, 1) == 0

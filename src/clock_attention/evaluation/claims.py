@@ -111,10 +111,11 @@ def faultless(hard: Sequence[Evaluation]) -> list[Row]:
     found = [one.alignment for one in of_system(hard, CLOCK)]
     if not found:
         return []
-    measures = ("word_skips", "word_skips_in_mean", "word_repeats", "words")
-    by_heads, in_mean, repeats, words = (int(sum(one[name] for one in found)) for name in measures)
+    measures = ("words", "word_skips", "words_under_a_step", "word_repeats", "word_skips_in_mean")
+    words, skips, short, repeats, in_mean = (int(sum(one.get(name, 0) for one in found)) for name in measures)
     claim = f"{CLOCK} skips and repeats no word of the hard list, by its alignment"
     measured = (
-        f"of {words} words, {by_heads} skipped by every head, {in_mean} in the mean of the heads; {repeats} repeated"
+        f"of {words} words, {skips} read by no head, {short} given less than one decoder step, {repeats} repeated; "
+        f"{in_mean} never the top of the heads' mean"
     )
-    return [(claim, measured, judged(by_heads == in_mean == repeats == 0))]
+    return [(claim, measured, judged(skips == short == repeats == 0))]

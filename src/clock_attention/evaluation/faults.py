@@ -11,7 +11,7 @@ from clock_attention.speech.phonemes import NO_WORD, WORD_BOUNDARY, Phonemes
 
 # Measures that are counted over a list of sentences; all others are averaged.
 COUNTED = (
-    *("word_skips", "word_skips_in_mean", "word_repeats", "skipped", "repeated"),
+    *("word_skips", "word_skips_in_mean", "words_under_a_step", "word_repeats", "skipped", "repeated"),
     *("expected_violations", "argmax_violations", "hit_ceiling", "words", "keys", "queries"),
 )
 
@@ -46,6 +46,13 @@ def measure_alignment(matrix: FloatArray, phonemes: Phonemes, heads: FloatArray 
         "word_skips_in_mean": skips,
         "word_repeats": repeats,
     }
+
+
+def words_under_a_step(phonemes: Phonemes, durations: IntArray, frames_per_step: int) -> int:
+    """Words that the alignment (frames of each token) gives less time than one decoder step: passed over in time."""
+    spoken = [place for place, word in enumerate(phonemes.word_index) if word != NO_WORD]
+    frames = np.bincount(np.array(phonemes.word_index)[spoken], durations[spoken], minlength=len(phonemes.words))
+    return int((frames < frames_per_step).sum())
 
 
 def visits(matrix: FloatArray) -> IntArray:

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 from clock_attention.evaluation.cache import digest
-from clock_attention.evaluation.faults import measure_alignment, pooled_measures
+from clock_attention.evaluation.faults import measure_alignment, pooled_measures, words_under_a_step
 from clock_attention.evaluation.prompts import Prompt
 from clock_attention.speech import synthesis
 from clock_attention.speech.audio import MelConfig, MelSpectrogram, Wave, resample, trim_silence
@@ -149,7 +149,8 @@ def measures_of(utterance: Utterance) -> dict[str, float]:
     """What the attention says that its alignment follows."""
     heads = torch.cat(utterance.weights)  # (layers · H, steps, T)
     measures = measure_alignment(alignment_matrix([heads]), utterance.phonemes, heads.numpy())
-    return measures | {"hit_ceiling": int(utterance.hit_ceiling)}
+    short = words_under_a_step(utterance.phonemes, utterance.alignment.durations, utterance.frames_per_step)
+    return measures | {"words_under_a_step": short, "hit_ceiling": int(utterance.hit_ceiling)}
 
 
 class CopySynthesis:

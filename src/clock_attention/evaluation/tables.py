@@ -12,6 +12,7 @@ from clock_attention.evaluation.metrics import Interval, Measure
 MEASURES = {  # of the alignment, and their headings
     "word_skips": "words skipped",
     "word_skips_in_mean": "words skipped, mean attention",
+    "words_under_a_step": "words under one step",
     "word_repeats": "words repeated",
     "skipped": "phonemes skipped",
     "repeated": "phonemes repeated",
@@ -44,7 +45,7 @@ def alignment_table(evaluations: Sequence[Evaluation]) -> Cells:
     rows = []
     for one in evaluations:
         if one.alignment:
-            rows.append([one.system, one.length, *(number(name, one.alignment[name]) for name in MEASURES)])
+            rows.append([one.system, one.length, *(number(name, one.alignment.get(name)) for name in MEASURES)])
     return [["system", "length", *MEASURES.values()], *rows]
 
 
@@ -67,7 +68,9 @@ def points(interval: Interval) -> str:
     return f"{100 * interval.estimate:+.2f} [{100 * interval.low:+.2f}, {100 * interval.high:+.2f}]"
 
 
-def number(name: str, value: float) -> str:
+def number(name: str, value: float | None) -> str:
+    if value is None:  # results of a version that did not measure it
+        return ""
     return f"{value:.0f}" if name in COUNTED else f"{value:.3f}"
 
 
