@@ -106,9 +106,10 @@ class VoiceSystem:
         return self.voice.language.mel
 
     def identity(self, prompt: Prompt) -> dict[str, Any]:
-        tokens = self.phonemes(prompt.text).tokens
-        length = {"mpr": self.length.mpr, "pace": self.length.pace, "longest": self.longest}
-        return {"text": prompt.text, "tokens": tokens, **length}
+        phonemes = self.phonemes(prompt.text)
+        phrases = [len(phrase.phonemes) for phrase in cut_phrases(phonemes, 0.0, self.longest)]
+        length = {"mpr": self.length.mpr, "pace": self.length.pace}
+        return {"text": prompt.text, "tokens": phonemes.tokens, "phrases": phrases, **length}
 
     def size(self, prompt: Prompt) -> int:
         return len(self.phonemes(prompt.text))

@@ -27,7 +27,7 @@ from torch import Tensor
 from clock_attention.speech import synthesis
 from clock_attention.speech.config import ModelConfig, TrainingConfig
 from clock_attention.speech.model import SpeechModel
-from clock_attention.speech.pacing import LONGEST_PHRASE, PAUSE
+from clock_attention.speech.pacing import LONGEST_PHRASE, PAUSE, PHRASE_SHARE
 from clock_attention.speech.phonemes import Phonemizer, phonemizer
 from clock_attention.speech.progress import read_log
 from clock_attention.speech.run import Language, RunDescription
@@ -112,8 +112,12 @@ class Voice:
 
     @property
     def longest_phrase(self) -> int:
-        """Phonemes that the model has learned to say in one piece; longer sentences are spoken in phrases."""
-        return self.card.provenance.training.longest_tokens or LONGEST_PHRASE
+        """Phonemes that the model has learned to say in one piece; longer sentences are spoken in phrases.
+
+        Not quite the longest utterances of its training: those were few, and blur.
+        """
+        longest = self.card.provenance.training.longest_tokens
+        return max(2, round(PHRASE_SHARE * longest)) if longest else LONGEST_PHRASE
 
     @property
     def device(self) -> torch.device:
