@@ -114,10 +114,12 @@ class Voice:
     def longest_phrase(self) -> int:
         """Phonemes that the model has learned to say in one piece; longer sentences are spoken in phrases.
 
-        Not quite the longest utterances of its training: those were few, and blur.
+        In parallel not quite the longest utterances of its training, which were few, and blur.
         """
         longest = self.card.provenance.training.longest_tokens
-        return max(2, round(PHRASE_SHARE * longest)) if longest else LONGEST_PHRASE
+        if not longest:
+            return LONGEST_PHRASE
+        return longest if self.card.model.autoregressive else max(2, round(PHRASE_SHARE * longest))
 
     @property
     def device(self) -> torch.device:
