@@ -177,8 +177,9 @@ class ClockAttention(nn.Module):
             query, key, value = query.transpose(0, 1), key.transpose(0, 1), value.transpose(0, 1)
         key_padding_mask = padding_as_bool(key_padding_mask)
         query = blanked("query_padding_mask", query, query_padding_mask)
-        value = blanked("key_padding_mask", value, key_padding_mask)
+        shared = value is key  # the usual case: one encoder output
         key = blanked("key_padding_mask", key, key_padding_mask)
+        value = key if shared else blanked("key_padding_mask", value, key_padding_mask)
         values = self.heads(self.v_proj(value))
         dropping = self.training and self.dropout > 0
         output, weights = clock_attention(

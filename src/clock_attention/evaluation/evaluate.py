@@ -160,6 +160,11 @@ class Keys:
         )
 
     @property
+    def file(self) -> str:
+        """Under which its audio is kept."""
+        return f"{self.spoken}.flac"
+
+    @property
     def all(self) -> list[str]:
         return [self.spoken, *self.heard.values(), *self.opinions.values()]
 
@@ -203,7 +208,7 @@ def evaluate(
         place
         for place in mine
         if any(cache.get(key) is None for key in keys[place].all)
-        or (audio is not None and not (audio / f"{keys[place].spoken}.flac").exists())
+        or (audio is not None and not (audio / keys[place].file).exists())
     ]
     report(len(mine) - len(todo))
     by_key = {keys[place].spoken: place for place in todo}
@@ -236,7 +241,7 @@ def jobs(
     """What has to be heard, spoken in batches of similar length; what an earlier run has kept is not spoken again."""
     silent = []
     for place in places:
-        kept = kept_audio(audio / f"{keys[place].spoken}.flac") if audio else None
+        kept = kept_audio(audio / keys[place].file) if audio else None
         row = cache.get(keys[place].spoken)
         if kept and row is not None:
             yield job(keys[place], Sound(row["frames"], measures=row["measures"], **kept), cache, audio)
@@ -259,7 +264,7 @@ def job(keys: Keys, sound: Sound, cache: Cache, audio: Path | None) -> Job:
         sound=sound,
         recognizers=tuple(name for name, key in keys.heard.items() if cache.get(key) is None),
         predictors=tuple(name for name, key in keys.opinions.items() if cache.get(key) is None),
-        audio=audio / f"{keys.spoken}.flac" if audio else None,
+        audio=audio / keys.file if audio else None,
     )
 
 
@@ -282,7 +287,7 @@ def collect(prompt: Prompt, keys: Keys, cache: Cache, audio: Path | None) -> Res
         measures=spoken["measures"],
         transcripts={name: one["transcript"] for name, one in heard.items()},
         opinions={name: row(cache, key)["scores"] for name, key in keys.opinions.items()},
-        audio=f"{keys.spoken}.flac" if audio else "",
+        audio=keys.file if audio else "",
     )
 
 

@@ -272,19 +272,15 @@ def essence(arguments: Sequence[str]) -> list[str]:
     return kept
 
 
-def changed(stage: Stage, journal: dict[str, Any]) -> bool:
-    """Whether a stage was last done with other options."""
+def changed(stage: Stage, arguments: Sequence[str], journal: dict[str, Any]) -> bool:
+    """Whether a stage was last done with other options than these."""
     before = journal.get("commands", {}).get(stage.name)
-    return before is not None and essence(before) != essence(stage.command())
-
-
-def is_done(stage: Stage, journal: dict[str, Any]) -> bool:
-    return stage.done() and not changed(stage, journal)
+    return before is not None and essence(before) != essence(arguments)
 
 
 def refuse_other_options(experiment: Experiment, journal: dict[str, Any]) -> None:
     for stage in experiment.stages():
-        if not stage.repeatable and changed(stage, journal):
+        if not stage.repeatable and changed(stage, stage.command(), journal):
             raise ValueError(
                 f"{stage.name} was begun with other options in {experiment.out}: "
                 f"`{shlex.join(journal['commands'][stage.name])}`; choose another --out, or give the same ones"
@@ -301,11 +297,11 @@ def perform(experiment: Experiment, run: Run = run_command, say: Callable[[str],
     write_journal(out, journal)
     for stage in experiment.stages():
         arguments = stage.command()
-        if is_done(stage, journal):
+        stale = changed(stage, arguments, journal)  # done, but with other options
+        if stage.done() and not stale:
             say(f"{stage.name}: done")
             journal["commands"].setdefault(stage.name, arguments)
             continue
-        stale = changed(stage, journal)  # the output of other options is still there: noted as done only when it is
         say(f"{stage.name}: clock-attention {shlex.join(arguments)}")
         begun = time.monotonic()
         try:
@@ -313,7 +309,7 @@ def perform(experiment: Experiment, run: Run = run_command, say: Callable[[str],
         finally:
             spent = journal["seconds"].get(stage.name, 0.0) + time.monotonic() - begun
             journal["seconds"][stage.name] = round(spent, 1)
-            if not stale:
+            if not stale:  # else its old output is still there, and would pass for the new one
                 journal["commands"][stage.name] = arguments
             write_journal(out, journal)
         journal["commands"][stage.name] = arguments

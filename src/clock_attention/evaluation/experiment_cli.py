@@ -98,7 +98,7 @@ def named_folders(texts: Sequence[str], option: str) -> dict[str, Path]:
 
 def show_plan(planned: Experiment) -> None:
     """Stages, what is left of each, and the commands that do them."""
-    from clock_attention.evaluation.experiment import is_done, read_journal
+    from clock_attention.evaluation.experiment import changed, read_journal
     from clock_attention.evaluation.watching import duration
 
     stages, journal = planned.stages(), read_journal(planned.out)
@@ -106,13 +106,14 @@ def show_plan(planned: Experiment) -> None:
     table.add_column("stage")
     table.add_column("about", justify="right")
     left = 0.0
+    commands = []
     for stage in stages:
-        done = is_done(stage, journal)
+        arguments = stage.command()
+        done = stage.done() and not changed(stage, arguments, journal)
+        commands += [] if done else [f"clock-attention {shlex.join(arguments)}"]
         left += 0.0 if done else stage.seconds
         table.add_row(stage.name, "done" if done else duration(stage.seconds))
     table.add_row("all", duration(left))
     console.print(table)
-    for stage in stages:
-        if not is_done(stage, journal):
-            line = f"clock-attention {shlex.join(stage.command())}"
-            console.print(line, markup=False, highlight=False, soft_wrap=True)
+    for line in commands:
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
