@@ -124,6 +124,11 @@ def test_other_options_are_never_answered_with_old_results(tmp_path: Path) -> No
             perform(other, run, say=lambda line: None)
     assert len(ran) == 3
     assert read_journal(tmp_path)["seed"] == 0
+    (tmp_path / "experiment.json").unlink()  # as if every stage had been done by hand
+    perform(asked, run, say=lambda line: None)
+    with pytest.raises(ValueError, match="was begun with other options"):
+        perform(replace(asked, seed=7), run, say=lambda line: None)
+    assert len(ran) == 3
 
 
 def test_a_voice_that_was_trained_further_is_exported_and_heard_again(tmp_path: Path) -> None:

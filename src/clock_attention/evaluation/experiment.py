@@ -300,7 +300,8 @@ def perform(experiment: Experiment, run: Run = run_command, say: Callable[[str],
         stale = changed(stage, arguments, journal)  # done, but with other options
         if stage.done() and not stale:
             say(f"{stage.name}: done")
-            journal["commands"].setdefault(stage.name, arguments)
+            journal["commands"].setdefault(stage.name, arguments)  # as found: other options are then noticed later
+            write_journal(out, journal)
             continue
         say(f"{stage.name}: clock-attention {shlex.join(arguments)}")
         begun = time.monotonic()
