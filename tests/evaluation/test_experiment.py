@@ -27,7 +27,7 @@ TINY = [
     *("width=16", "heads=2", "encoder_layers=1", "decoder_layers=1", "feed_forward=16", "prenet_width=8", "steps=4"),
     *("batch_size=4", "validate_every=2", "pictures=0", "validation_utterances=2", "warmup_steps=1", "short_share=1.0"),
 ]
-STEPS = load_preset("small").training.steps
+STEPS = {one.name: load_preset("small").changed(one.changes).training.steps for one in PRESETS["small"].contestants}
 
 
 def finish(stage: str, experiment: Experiment) -> None:
@@ -36,7 +36,7 @@ def finish(stage: str, experiment: Experiment) -> None:
     if kind == "corpus":
         path = experiment.corpus(name) / "store.json"
     elif kind == "train":
-        path = experiment.run(name) / "checkpoints" / f"step-{STEPS:08d}.pt"
+        path = experiment.run(name) / "checkpoints" / f"step-{STEPS[name]:08d}.pt"
         path.parent.mkdir(parents=True)
         (path.parent / "best.pt").touch()
     elif kind == "export":

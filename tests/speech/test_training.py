@@ -29,6 +29,7 @@ TINY = [
 SYSTEMS = [
     [],
     ["cross_attention=dot", "frames_per_step=2", "postnet_layers=2"],
+    ["warped_share=0.75", "warped_from=12", "timing_play=3"],
     ["decoding=autoregressive", "positions=rotary", "own_frames=1.0"],
     ["decoding=autoregressive", "clocks=unnormalized"],
 ]

@@ -110,6 +110,11 @@ class TrainingConfig(Section):
     # Autoregressive decoding: up to this share of the decoder's steps hear what the model itself makes of the steps
     # before, as they will when it speaks; between none and so many, utterance by utterance. Costs a forward pass.
     own_frames: Annotated[float, Field(ge=0, le=1)] = 0.0
+    # Parallel decoding: after so many steps, this share of the L1 compares every frame with the true one that the best
+    # path in time, at most `timing_play` frames off, pairs it with (warping.py). The rest keeps the timing.
+    warped_share: Annotated[float, Field(ge=0, le=1)] = 0.0
+    warped_from: Annotated[int, Field(ge=0)] = 0
+    timing_play: PositiveInt = 12
     # Time-stretch: this share of the utterances gets a length between these factors of its own.
     stretch_share: Annotated[float, Field(ge=0, le=1)] = 0.0
     stretch_shortest: PositiveFloat = 0.5

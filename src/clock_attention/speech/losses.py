@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import torch
 from torch import Tensor
 
 from clock_attention.speech.batching import Batch
 from clock_attention.speech.model import Prediction, past_end
+from clock_attention.speech.warping import warped
 
 
 class Losses(NamedTuple):
@@ -22,11 +24,23 @@ class Losses(NamedTuple):
         return self.mel + self.length + end_weight * self.end
 
 
-def losses(prediction: Prediction, batch: Batch, *, all_frames: int, all_items: int) -> Losses:
-    """`all_frames` and `all_items` count the whole batch over all processes: every frame then weighs the same."""
-    error, _ = mel_error(prediction.mel, batch.mel, batch.frames)
+def losses(
+    prediction: Prediction, batch: Batch, *, all_frames: int, all_items: int, warped_share: float = 0.0, play: int = 1
+) -> Losses:
+    """What one process's share of a batch adds to the loss.
+
+    Args:
+        all_frames, all_items: of the whole batch over all processes: every frame then weighs the same.
+        warped_share: of the L1 that is taken along the best path in time, at most `play` frames off.
+    """
+    targets = [(1 - warped_share, batch.mel)]
+    if warped_share:
+        targets.append((warped_share, warped(prediction.mel, batch.mel, batch.frames, play)))
+    said = [prediction.mel]
     if prediction.rough is not prediction.mel:  # a postnet's input is held to the target too
-        error = 0.5 * (error + mel_error(prediction.rough, batch.mel, batch.frames)[0])
+        said.append(prediction.rough)
+    errors = [share * mel_error(mel, target, batch.frames)[0] for share, target in targets for mel in said]
+    error = torch.stack(errors).sum() / len(said)
     length = (prediction.log_frames.float() - batch.natural_frames.log()).abs().sum() / all_items
     end = length.new_zeros(())
     if prediction.end_reading is not None:

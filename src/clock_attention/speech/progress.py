@@ -25,7 +25,7 @@ COLUMNS = (
         "end_loss",
         "gradient_norm",
     ),
-    *("utterances_per_second", "valid_l1", "length_error", "align_skipped", "align_repeated"),
+    *("utterances_per_second", "valid_l1", "valid_warped_l1", "length_error", "align_skipped", "align_repeated"),
     *("align_expected_violations", "align_coverage", "align_focus", "align_diagonal_deviation"),
 )
 PLAIN_SECONDS = 30.0

@@ -97,7 +97,14 @@ class Trainer:
         if self.config.model.autoregressive and training.own_frames:
             heard = self.with_own_frames(batch, training.own_frames)
         prediction = self.model(batch.tokens, batch.token_lengths, batch.frames, heard)
-        found = losses(prediction, batch, all_frames=sum(plan.frames), all_items=len(plan.items))
+        found = losses(
+            prediction,
+            batch,
+            all_frames=sum(plan.frames),
+            all_items=len(plan.items),
+            warped_share=self.warped_share,
+            play=training.timing_play,
+        )
         # Fabric's DDP averages gradients over processes; these losses are shares of a sum.
         loss = found.total(training.end_of_clock) * self.fabric.world_size
         whole = self.summed(torch.stack([found.mel, found.length, found.end]).detach())
@@ -117,6 +124,12 @@ class Trainer:
         now = [1.0, *whole.tolist(), float(norm)]
         self.window = [a + b for a, b in zip(self.window, now, strict=True)]
         return float(whole[0]), len(plan.items)
+
+    @property
+    def warped_share(self) -> float:
+        training = self.config.training
+        wanted = not self.config.model.autoregressive and self.step >= training.warped_from
+        return training.warped_share if wanted else 0.0
 
     @torch.no_grad()
     def with_own_frames(self, batch: Batch, most: float) -> Tensor:
@@ -172,8 +185,10 @@ class Trainer:
             if self.fabric.is_global_zero and self.config.training.pictures:
                 items = self.valid_items[: self.config.training.pictures]
                 draw(self.module, self.store, items, self.run / "pictures", self.step, self.fabric.device)
-        best = found["valid_l1"] < self.best
-        self.best = min(self.best, found["valid_l1"])
+        share = self.warped_share
+        loss = (1 - share) * found["valid_l1"] + share * found["valid_warped_l1"]  # as in training
+        best = loss < self.best
+        self.best = min(self.best, loss)
         return found, best
 
 

@@ -17,6 +17,7 @@ from clock_attention.speech.batching import Features, collate, in_order
 from clock_attention.speech.config import RunConfig
 from clock_attention.speech.losses import mel_error
 from clock_attention.speech.model import SpeechModel
+from clock_attention.speech.warping import warped
 
 ALIGNED_UTTERANCES = 16  # alignment measures need the weight matrices, which cost memory and time
 MEASURES = ("skipped", "repeated", "expected_violations", "coverage", "focus", "diagonal_deviation")
@@ -25,8 +26,11 @@ MEASURES = ("skipped", "repeated", "expected_violations", "coverage", "focus", "
 def validate(
     fabric: Fabric, model: SpeechModel, store: Features, items: list[int], config: RunConfig
 ) -> dict[str, float]:
-    """L1 over all items, shared among the processes; alignment measures over the first few, on the first process."""
-    totals = torch.zeros(4, dtype=torch.float64)  # absolute error, values, length error, utterances
+    """L1, plain and along the best path in time, over all items, shared among the processes.
+
+    Alignment measures over the first few, on the first process.
+    """
+    totals = torch.zeros(5, dtype=torch.float64)  # absolute error, warped, values, length error, utterances
     size = max(1, config.training.batch_size // fabric.world_size)
     with evaluating(model):
         for plan in in_order(store, items, size)[fabric.global_rank :: fabric.world_size]:
@@ -34,11 +38,19 @@ def validate(
             with fabric.autocast():
                 prediction = model(batch.tokens, batch.token_lengths, batch.frames, batch.mel)
             error, values = mel_error(prediction.mel, batch.mel, batch.frames)
+            best = warped(prediction.mel, batch.mel, batch.frames, config.training.timing_play)
+            warped_error, _ = mel_error(prediction.mel, best, batch.frames)
             length_error = (prediction.log_frames.float().exp() / batch.natural_frames - 1).abs()
-            totals += torch.tensor([float(error), float(values), float(length_error.sum()), len(plan.items)])
+            found = (error, warped_error, values, length_error.sum(), len(plan.items))
+            totals += torch.tensor([float(value) for value in found])
         totals = torch.as_tensor(fabric.all_reduce(totals, reduce_op="sum")).double()
-        found = {"valid_l1": float(totals[0] / totals[1]), "length_error": float(totals[2] / totals[3])}
-        return found | (align(model, store, items[:ALIGNED_UTTERANCES], fabric) if fabric.is_global_zero else {})
+        errors, lengths = totals[:2] / totals[2], totals[3] / totals[4]
+        measures = {
+            "valid_l1": float(errors[0]),
+            "valid_warped_l1": float(errors[1]),
+            "length_error": float(lengths),
+        }
+        return measures | (align(model, store, items[:ALIGNED_UTTERANCES], fabric) if fabric.is_global_zero else {})
 
 
 def align(model: SpeechModel, store: Features, items: list[int], fabric: Fabric) -> dict[str, float]:

@@ -287,7 +287,7 @@ def export(run: Path, folder: Path, *, licence: str, which: str = "best", half: 
     """Write the weights of a run, averaged ones where it has them, and all it takes to use them.
 
     Args:
-        which: "best" (lowest validation L1), "last", or the path of a checkpoint.
+        which: "best" (lowest validation loss), "last", or the path of a checkpoint.
         half: store weights in half precision; they are computed with in single precision all the same.
     """
     from clock_attention.speech import checkpoint
