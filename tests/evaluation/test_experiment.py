@@ -152,8 +152,8 @@ def test_the_estimate_follows_the_log_of_a_run(tmp_path: Path) -> None:
     row = dict.fromkeys(COLUMNS, "") | {"step": "1000", "seconds": "500"}
     (run / "log.csv").write_text(",".join(COLUMNS) + "\n" + ",".join(row[column] for column in COLUMNS) + "\n")
     after = next(stage for stage in experiment.stages() if stage.name.startswith("train")).seconds
-    assert before == STEPS * PRESETS["small"].step_seconds
-    assert after == (STEPS - 1000) * 0.5
+    assert before == STEPS["parallel-clock"] * PRESETS["small"].step_seconds
+    assert after == (STEPS["parallel-clock"] - 1000) * 0.5
 
 
 @pytest.mark.parametrize(
