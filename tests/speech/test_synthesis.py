@@ -198,15 +198,13 @@ def test_very_long_sentences_are_spoken_in_phrases_and_aligned_as_a_whole(voice,
     assert len(speech.sentences) == 1
 
 
-@pytest.mark.parametrize(("warped_share", "longest"), [(0.5, 20), (0.0, 15)])
-def test_a_voice_says_in_one_piece_only_what_it_has_learned_to(voice, hum, warped_share, longest):
-    options = {"longest_tokens": 20, "warped_share": warped_share}
-    training = voice.card.provenance.training.model_copy(update=options)
+def test_a_voice_says_in_one_piece_only_what_it_has_learned_to(voice, hum):
+    training = voice.card.provenance.training.model_copy(update={"longest_tokens": 20})
     provenance = voice.card.provenance.model_copy(update={"training": training})
     modest = replace(voice, card=voice.card.model_copy(update={"provenance": provenance}))
     speech = modest.speak("A sentence of more than twenty phonemes, but not of very many more.", vocoder=hum)
     assert len(speech.utterances) > 1
-    assert all(len(utterance.phonemes) <= longest for utterance in speech.utterances)
+    assert all(len(utterance.phonemes) <= 15 for utterance in speech.utterances)
 
 
 @pytest.mark.parametrize("text", ["word " * 400, "x-" * 500, "a" * 3000, "7" * 700])

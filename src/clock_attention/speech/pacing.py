@@ -15,10 +15,10 @@ from clock_attention.speech.phonemes import NO_WORD, PAUSES, WORD_BOUNDARY, Phon
 SLOWEST, FASTEST = 0.5, 2.0  # pace: 2 is twice as fast
 # Below one frame a phoneme nothing is said; above so many a model is asked for what no corpus holds.
 FEWEST_FRAMES, MOST_FRAMES = 1, 50
-# Of the longest utterances in training, decoded in parallel after training with plain L1 alone. 30 prompts of 50 to 64
-# phonemes, where 64 was the longest: 13.0 % word error [9.0, 17.3] in one piece, 6.2 % [3.3, 9.6] in two. Trained along
-# the best path in time (`warped_share`), 40 of them: 3.1 % both ways.
-BLURRED_SHARE = 0.75
+# Of the longest utterances in training, decoded in parallel. Prompts of about 50 to 64 phonemes, where 64 was the longest:
+# trained with plain L1, 13.0 % word error [9.0, 17.3] in one piece, 6.2 % [3.3, 9.6] in two; with `warped_share`, 3.1 %
+# both ways, but one "a" of the hard list (of 799 words) was given a single frame in one piece, and none in two.
+PHRASE_SHARE = 0.75
 LONGEST_PHRASE = 110  # phonemes, where a voice does not say how long the utterances were that it has learned from
 PAUSE = 0.3  # seconds between sentences, at natural pace
 PHRASE_PAUSE = 0.1  # seconds after punctuation at which a very long sentence had to be cut

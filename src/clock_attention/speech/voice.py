@@ -27,7 +27,7 @@ from torch import Tensor
 from clock_attention.speech import synthesis
 from clock_attention.speech.config import ModelConfig, TrainingConfig
 from clock_attention.speech.model import SpeechModel
-from clock_attention.speech.pacing import BLURRED_SHARE, LONGEST_PHRASE, PAUSE
+from clock_attention.speech.pacing import LONGEST_PHRASE, PAUSE, PHRASE_SHARE
 from clock_attention.speech.phonemes import Phonemizer, phonemizer
 from clock_attention.speech.progress import read_log
 from clock_attention.speech.run import Language, RunDescription
@@ -114,13 +114,12 @@ class Voice:
     def longest_phrase(self) -> int:
         """Phonemes that the model has learned to say in one piece; longer sentences are spoken in phrases.
 
-        As long as the longest utterances of its training, unless it was never taught to keep those sharp.
+        In parallel not quite the longest utterances of its training, which were few.
         """
-        training = self.card.provenance.training
-        if not training.longest_tokens:
+        longest = self.card.provenance.training.longest_tokens
+        if not longest:
             return LONGEST_PHRASE
-        sharp = self.card.model.autoregressive or training.warped_share
-        return training.longest_tokens if sharp else max(2, round(BLURRED_SHARE * training.longest_tokens))
+        return longest if self.card.model.autoregressive else max(2, round(PHRASE_SHARE * longest))
 
     @property
     def device(self) -> torch.device:
