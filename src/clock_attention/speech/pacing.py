@@ -15,7 +15,7 @@ from clock_attention.speech.phonemes import NO_WORD, PAUSES, WORD_BOUNDARY, Phon
 SLOWEST, FASTEST = 0.5, 2.0  # pace: 2 is twice as fast
 # Below one frame a phoneme nothing is said; above so many a model is asked for what no corpus holds.
 FEWEST_FRAMES, MOST_FRAMES = 1, 50
-# Of the longest utterances in training, decoded in parallel. Prompts of about 50 to 64 phonemes, where 64 was the longest:
+# Of the longest utterances in training, decoded in parallel. Prompts of 49 to 64 phonemes, where 64 was the longest:
 # trained with plain L1, 13.0 % word error [9.0, 17.3] in one piece, 6.2 % [3.3, 9.6] in two; with `warped_share`, 3.1 %
 # both ways, but one "a" of the hard list (of 799 words) was given a single frame in one piece, and none in two.
 PHRASE_SHARE = 0.75
