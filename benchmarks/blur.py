@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from dataclasses import astuple
 from itertools import pairwise
 from pathlib import Path
 
@@ -23,6 +24,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from clock_attention.evaluation.metrics import bootstrap
 from clock_attention.speech.batching import collate, in_order
 from clock_attention.speech.losses import mel_error
 from clock_attention.speech.store import FeatureStore
@@ -58,8 +60,7 @@ def measured(path: str, stores: list[FeatureStore], limit: int) -> NDArray[np.fl
 
 
 def interval(values: NDArray[np.float64]) -> list[float]:
-    draws = np.random.default_rng(0).integers(0, len(values), (1000, len(values)))
-    return [float(values.mean()), *np.quantile(values[draws].mean(1), (0.025, 0.975)).tolist()]
+    return list(astuple(bootstrap(values, np.ones(len(values)))))  # every utterance weighs the same
 
 
 def main() -> None:

@@ -12,6 +12,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from clock_attention.speech.model import past_end
+
 CHANGE = (
     0.1  # cost of a path that moves by one frame against the target, in units of the mean absolute error of a frame
 )
@@ -37,12 +39,12 @@ def warped(predicted: Tensor, mel: Tensor, frames: Tensor, play: int) -> Tensor:
 def offset_costs(predicted: Tensor, mel: Tensor, frames: Tensor, play: int) -> Tensor:
     """Mean absolute difference of predicted frame s and true frame s + offset; infinite where there is none."""
     length = mel.shape[1]
-    places = torch.arange(length, device=mel.device)
+    padding = past_end(frames, length)
     costs = predicted.new_full((len(mel), length, 2 * play + 1), torch.inf)
     for offset in range(-min(play, length - 1), min(play, length - 1) + 1):
         first, end = max(0, -offset), min(length, length - offset)
         difference = (predicted[:, first:end] - mel[:, first + offset : end + offset]).abs().mean(-1)
-        outside = places[first + offset : end + offset] >= frames[:, None]
+        outside = padding[:, first + offset : end + offset]
         costs[:, first:end, offset + play] = difference.masked_fill(outside, torch.inf)
     return costs
 
