@@ -100,7 +100,7 @@ PRESETS = {
 
 # CPU seconds for a second of audio, measured on the same two cores: HiFi-GAN V1, Moonshine tiny; Whisper base works on
 # half a minute at a time, however short the sentence.
-VOCODER_SECONDS = 0.8
+VOCODER_SECONDS = 0.5
 RECOGNIZER_SECONDS = {"moonshine": 0.15, "whisper": 0.6}
 SENTENCE_SECONDS = 3.0
 CORPUS_SECONDS = 60.0  # for an hour of the teacher's speech

@@ -52,7 +52,7 @@ def speak(
     ] = None,
     mel: Annotated[Path | None, typer.Option(help="Also write the log-mel frames, (frames, bins): .npy.")] = None,
     seed: Annotated[int, typer.Option(min=0, max=2**62, help="Of anything random in the decoder or vocoder.")] = 0,
-    threads: Annotated[int | None, typer.Option(min=1, help="CPU threads of the acoustic model.")] = None,
+    threads: Annotated[int | None, typer.Option(min=1, help="CPU threads.")] = None,
 ) -> None:
     """Say a text at any pace or exact duration, with timestamps and a picture on request."""
     console = Console(stderr=True)  # standard output may be the sound itself
