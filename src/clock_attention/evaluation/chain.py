@@ -88,7 +88,7 @@ class ChainSpec:
     vocoder: str = "auto"
     recognizers: tuple[str, ...] = ("moonshine",)
     predictors: tuple[str, ...] = ()
-    threads: int = 1  # of each process
+    threads: int = 1  # of each recognizer
 
     def load(self) -> Chain:
         recognizers = [load_recognizer(name, self.threads) for name in self.recognizers]
