@@ -58,6 +58,10 @@ class Speaker:
         self._folders: deque[Path] = deque()
 
     @property
+    def licence(self) -> str:
+        return next(iter(self.voices.values())).card.provenance.licence
+
+    @property
     def decodings(self) -> list[str]:
         return list(self.voices)
 
@@ -163,7 +167,7 @@ def page(speaker: Speaker) -> gr.Blocks:
     with gr.Blocks(title="Clock attention", analytics_enabled=False, delete_cache=(600, 3600)) as blocks:
         gr.Markdown(
             "# Clock attention\nTwo clocks run, one over the text and one over the speech; where they meet, a phoneme "
-            "is said. Choose how long it takes."
+            f"is said. Choose how long it takes.\n\nThe voice: {speaker.licence}."
         )
         with gr.Tab("Speak"):
             with gr.Row(equal_height=False):

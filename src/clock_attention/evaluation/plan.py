@@ -68,7 +68,7 @@ class Preset:
     licence: str  # of the corpora, and so of the voices
     teacher: bool  # whether there is a teacher whose speech can be compressed in time
     subset: int | None  # prompts of the sweep; None: all of them
-    step_seconds: float  # for the estimate, where no log says it: two cores of a 2021 server, or the paper's GPU
+    step_seconds: float  # for the estimate, where no log says it: one core of a 2021 server, or the paper's GPU
     mprs: tuple[str, ...] = ("3:10",)
     changes: tuple[str, ...] = field(default=())  # to every training
 
@@ -85,7 +85,7 @@ PRESETS = {
         licence="Apache-2.0, synthetic speech of hibari-tts",
         teacher=True,
         subset=200,
-        step_seconds=0.6,
+        step_seconds=0.3,
     ),
     "paper": Preset(
         training="paper",
