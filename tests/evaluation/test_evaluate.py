@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,10 +13,11 @@ import pytest
 import torch
 
 from clock_attention.evaluation.cache import Cache
-from clock_attention.evaluation.chain import Listeners
+from clock_attention.evaluation.chain import Job, Listeners
 from clock_attention.evaluation.evaluate import Evaluation, Keys, evaluate, paired_difference
 from clock_attention.evaluation.prompts import Prompt
-from clock_attention.evaluation.systems import Length, VoiceSystem
+from clock_attention.evaluation.systems import Length, Sound, VoiceSystem
+from clock_attention.speech.audio import Wave
 from clock_attention.speech.voice import Voice
 
 from .conftest import PROMPTS, FakeRecognizer, FakeSource, FakeVocoder
@@ -107,6 +110,9 @@ def test_a_recognizer_added_later_listens_to_the_audio_that_was_kept(make_voice:
     another = FakeSource(recognizers=[FakeRecognizer("another")])
     run(system, another, tmp_path / "cache", audio=audio)
     assert another.vocoder.calls == 1
+    mended = FakeSource(recognizers=[FakeRecognizer("one more")])
+    run(system, mended, tmp_path / "cache", audio=audio)
+    assert mended.vocoder.calls == 0
 
 
 def test_audio_asked_for_later_is_made_then(make_voice: MakeVoice, tmp_path: Path) -> None:
@@ -177,6 +183,31 @@ def test_phone_recognizers_are_scored_on_phones(make_voice: MakeVoice, tmp_path:
     source = FakeSource(recognizers=[Phones("some-phones")])
     found = run(VoiceSystem(make_voice()), source, tmp_path, [replace(PROMPTS[0], text="The cat.")])
     assert found.scores["some-phones"].words.errors == 0
+
+
+class Mortal(FakeRecognizer):
+    """Takes its process with it."""
+
+    def transcribe(self, wave: Wave, sample_rate: int) -> str:
+        os._exit(9)
+
+
+@pytest.mark.slow
+def test_a_worker_that_dies_is_explained_whenever_it_is_noticed(monkeypatch) -> None:
+    monkeypatch.syspath_prepend(Path(__file__).parents[2])
+    sound = Sound(1, wave=np.zeros(100, np.float32), sample_rate=22050)
+
+    with Listeners(FakeSource(recognizers=[Mortal()]), workers=2) as listeners:
+
+        def jobs() -> Iterator[Job]:
+            yield Job("first", sound, ("fake",))
+            assert listeners.pool is not None
+            while not listeners.pool._broken:  # as while a long sentence is spoken
+                time.sleep(0.05)
+            yield Job("second", sound, ("fake",))
+
+        with pytest.raises(ChildProcessError, match="a worker process was killed"):
+            list(listeners.hear(jobs()))
 
 
 @pytest.mark.slow

@@ -105,6 +105,16 @@ def test_sweep_writes_its_table_and_figures(run, tmp_path: Path) -> None:
     assert lines == 2 * 2 * 3  # two names of one voice are heard once
 
 
+@pytest.mark.parametrize("given", [(), ("teacher",)])
+def test_the_teacher_is_there_once_and_in_the_mel_of_the_voice(run, tmp_path: Path, given: tuple[str, ...]) -> None:
+    (tmp_path / "one.txt").write_text("No.\n")
+    options = ["--prompts", tmp_path / "one.txt", "--mpr", "natural"]
+    result = run("sweep", str(write_voice(tmp_path / "voice")), *given, *options)
+    assert result.exit_code == 0, result.output
+    found = json.loads((tmp_path / "out" / "sweep.json").read_text("utf-8"))["evaluations"]
+    assert [one["system"] for one in found] == ["voice", "teacher"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -115,7 +125,8 @@ def test_sweep_writes_its_table_and_figures(run, tmp_path: Path) -> None:
         (["evaluate", "VOICE", "--prompts", "hard", "--recognizer", "ear"], "unknown recognizer 'ear'"),
         (["sweep", "VOICE", "--prompts", "hard", "--mpr", "fast"], "expected 6, 3:10"),
         (["sweep", "VOICE", "VOICE", "--prompts", "hard", "--no-teacher"], "two systems are called 'voice'"),
-        (["sweep", "VOICE", "--prompts", "hard"], "different mel definitions"),
+        (["sweep", "VOICE", "default", "--prompts", "hard", "--no-teacher"], "different mel definitions"),
+        (["sweep", "VOICE", "--prompts", "hard", "--mpr", "3:inf"], "expected 6, 3:10"),
     ],
 )
 def test_mistakes_are_answered_with_a_sentence(run, tmp_path: Path, arguments: list[str], message: str) -> None:

@@ -131,6 +131,62 @@ def test_other_options_are_never_answered_with_old_results(tmp_path: Path) -> No
     assert len(ran) == 3
 
 
+def test_changed_prompts_models_and_lists_are_noticed(tmp_path: Path) -> None:
+    prompts, model, lists = tmp_path / "mine.txt", tmp_path / "whisper", tmp_path / "lists"
+    prompts.write_text("The cat sat.\n")
+    for folder in (model, lists):
+        folder.mkdir()
+    (model / "model.bin").write_bytes(b"1")
+    experiment = Experiment(
+        tmp_path / "out",
+        PRESETS["small"],
+        systems=("parallel-clock",),
+        prompts=(str(prompts), "harvard"),
+        recognizers=(f"whisper:{model}",),
+        lists=lists,
+    )
+    ran: list[str] = []
+
+    def run(arguments) -> None:
+        stage = next(one for one in experiment.stages() if one.command() == list(arguments))
+        ran.append(stage.name)
+        finish(stage.name, experiment)
+
+    def again() -> list[str]:
+        ran.clear()
+        perform(experiment, run, say=lambda line: None)
+        return list(ran)
+
+    assert again()
+    assert not again()
+    prompts.write_text("The dog sat.\n")
+    assert again() == ["sweep"]
+    (lists / "harvard.txt").write_text("The birch canoe slid.\n")
+    assert again() == ["sweep"]
+    (model / "model.bin").write_bytes(b"22")
+    assert again() == ["copy-synthesis", "sweep", "hard list"]
+    assert not again()
+
+
+def test_corpora_of_finished_trainings_are_not_made_again(tmp_path: Path) -> None:
+    experiment = Experiment(tmp_path, PRESETS["small"], systems=("parallel-clock",))
+    finish("train parallel-clock", experiment)
+    corpora = [stage.name for stage in experiment.stages() if stage.name.startswith("corpus")]
+    assert corpora == ["corpus natural"]  # for copy-synthesis
+
+
+def test_a_plan_that_would_be_refused_is_not_shown(tmp_path: Path) -> None:
+    experiment = Experiment(tmp_path, PRESETS["small"], systems=("parallel-clock",), workers=2)
+    for stage in experiment.stages():
+        finish(stage.name, experiment)
+    perform(experiment, lambda arguments: None, say=lambda line: None)
+    options = ["experiment", "--out", str(tmp_path), "--system", "parallel-clock", "--dry-run"]
+    assert CliRunner().invoke(app, options).exit_code == 0
+    result = CliRunner().invoke(app, [*options, "--seed", "7"])
+    assert result.exit_code == 1
+    assert "was begun with other options" in " ".join(result.output.split())
+
+
 def test_a_voice_that_was_trained_further_is_exported_and_heard_again(tmp_path: Path) -> None:
     experiment = Experiment(tmp_path, PRESETS["small"], systems=("parallel-clock",))
     for stage in experiment.stages():

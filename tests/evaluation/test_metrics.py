@@ -127,7 +127,7 @@ def test_a_perfect_system_has_no_errors_and_no_doubt() -> None:
     [
         ("It’s Mr. O'Neil’s colour, isn't it?", "it's mister o'neil's color isn't it"),
         ("There were twenty-five of them in 1850.", "There were 25 of them in 1850"),
-        ("um, well — yes [coughs]", "Well yes"),
+        ("um, well — yes [coughs] (so they say)", "Well yes, coughs. So they say."),
     ],
 )
 def test_spelling_is_not_an_error(written: str, heard: str) -> None:

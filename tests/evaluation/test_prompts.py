@@ -39,10 +39,11 @@ def test_formats(tmp_path: Path) -> None:
             ("arctic_a0001", 'He said "go", (twice).'),
             ("arctic_a0002", "Yes."),
         ]
-    (tmp_path / "plain.txt").write_text("# a comment\n\n  One sentence.  \n(Another.)\n")
+    (tmp_path / "plain.txt").write_text("# a comment\n\n  One sentence.  \n(Another.)\nPress the | key twice.\n")
     assert read_prompts(tmp_path / "plain.txt") == [
         Prompt("plain-0003", "One sentence.", "plain"),
         Prompt("plain-0004", "(Another.)", "plain"),
+        Prompt("plain-0005", "Press the | key twice.", "plain"),
     ]
 
 
@@ -70,6 +71,9 @@ def test_useless_files_are_explained(tmp_path: Path, content: str, message: str)
         read_prompts(tmp_path / "list.txt")
     with pytest.raises(FileNotFoundError, match="one sentence a line"):
         read_prompts(tmp_path / "missing.txt")
+    (tmp_path / "latin.txt").write_bytes("Café.\n".encode("latin-1"))
+    with pytest.raises(ValueError, match=r"latin\.txt is not UTF-8"):
+        read_prompts(tmp_path / "latin.txt")
 
 
 @given(st.data())

@@ -91,9 +91,10 @@ class ChainSpec:
     threads: int = 1  # of each recognizer
 
     def load(self) -> Chain:
-        recognizers = [load_recognizer(name, self.threads) for name in self.recognizers]
+        wanted = list(dict.fromkeys(self.recognizers))
+        recognizers = [load_recognizer(name, self.threads) for name in wanted]
         names = [one.name for one in recognizers]
-        for name, given in zip(names, self.recognizers, strict=True):
+        for name, given in zip(names, wanted, strict=True):
             if names.count(name) > 1:
                 raise ValueError(f"--recognizer {given}: another one is called {name!r}, too; rename its folder")
         return Chain(
@@ -134,6 +135,15 @@ class Listeners:
         if self.pool is None:
             context = multiprocessing.get_context("spawn")
             self.pool = ProcessPoolExecutor(self.workers, context, start_listener, (self.source,))
+        try:
+            yield from self._shared(self.pool, jobs)
+        except BrokenProcessPool:  # noticed when a job is handed over, or when its result is asked for
+            raise ChildProcessError(
+                "a worker process was killed, perhaps for want of memory: the same command continues, "
+                "with fewer --workers if it happens again"
+            ) from None
+
+    def _shared(self, pool: ProcessPoolExecutor, jobs: Iterator[Job]) -> Iterator[Heard]:
         running: set[Future[Heard]] = set()
         exhausted = False
         while True:
@@ -141,18 +151,12 @@ class Listeners:
                 job = next(jobs, None)
                 exhausted = job is None
                 if job is not None:
-                    running.add(self.pool.submit(hear_job, job))
+                    running.add(pool.submit(hear_job, job))
             if not running:
                 return
             done, running = wait(running, return_when=FIRST_COMPLETED)
             for future in done:
-                try:
-                    yield future.result()
-                except BrokenProcessPool:
-                    raise ChildProcessError(
-                        "a worker process was killed, perhaps for want of memory: the same command continues, "
-                        "with fewer --workers if it happens again"
-                    ) from None
+                yield future.result()
 
 
 _chain: Chain | None = None
@@ -179,9 +183,10 @@ def keep_audio(path: Path, wave: Wave, rate: int) -> None:
 
 
 def kept_audio(path: Path) -> dict[str, Any] | None:
-    """Audio that an earlier evaluation has kept, as the wave of a `Sound`."""
+    """Audio that an earlier evaluation has kept, as the wave of a `Sound`. A damaged file makes room for a new one."""
     try:
         wave, rate = soundfile.read(path, dtype="float32")
     except soundfile.LibsndfileError:
+        path.unlink(missing_ok=True)
         return None
     return {"wave": wave, "sample_rate": rate}

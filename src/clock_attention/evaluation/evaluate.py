@@ -56,6 +56,7 @@ class Evaluation:
     recognizers: dict[str, str]  # name → fingerprint
     results: tuple[Result, ...]
     mpr: float | None = None  # the one asked for
+    vocoder_name: str = ""
     resamples: int = RESAMPLES
     seed: int = 0
 
@@ -75,7 +76,7 @@ class Evaluation:
     def score(self, recognizer: str) -> Score:
         texts = [result.text for result in self.results]
         heard = [result.transcripts[recognizer] for result in self.results]
-        if recognizer.endswith("-phones"):  # a phone error rate, against the phones of the text
+        if counts_phones(recognizer):  # against the phones of the text
             return Score(tuple(align([phones(text) for text in texts], heard)), self.resamples, self.seed)
         return score_sentences(texts, heard, resamples=self.resamples, seed=self.seed)
 
@@ -101,6 +102,7 @@ class Evaluation:
             "mpr": self.mpr,
             "fingerprint": self.fingerprint,
             "vocoder": self.vocoder,
+            "vocoder_name": self.vocoder_name,
             "recognizers": self.recognizers,
             "resamples": self.resamples,
             "seed": self.seed,
@@ -113,7 +115,8 @@ class Evaluation:
 
     @classmethod
     def from_json(cls, table: dict[str, Any]) -> Evaluation:
-        given = {name: table[name] for name in ("system", "length", "fingerprint", "vocoder", "recognizers", "mpr")}
+        fields = ("system", "length", "fingerprint", "vocoder", "vocoder_name", "recognizers", "mpr")
+        given = {name: table[name] for name in fields if name in table}
         results = tuple(Result(**row) for row in table["results"])
         return cls(**given, results=results, resamples=table["resamples"], seed=table["seed"])
 
@@ -124,6 +127,11 @@ class Evaluation:
     @classmethod
     def read(cls, path: Path) -> Evaluation:
         return cls.from_json(json.loads(path.read_text("utf-8")))
+
+
+def counts_phones(recognizer: str) -> bool:
+    """Whether its "words" are phones: error rates are then phone error rates."""
+    return recognizer.endswith("-phones")
 
 
 def phones(text: str) -> str:
@@ -226,6 +234,7 @@ def evaluate(
         recognizers={name: one.fingerprint for name, one in chain.recognizers.items()},
         results=tuple(collect(prompt, keys[place], cache, audio) for place, prompt in enumerate(prompts)),
         mpr=system.length.mpr,
+        vocoder_name=chain.vocoder.name if system.vocoded else "none",
         seed=seed,
     )
 

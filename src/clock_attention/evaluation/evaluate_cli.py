@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from clock_attention.evaluation.evaluate import Evaluation
     from clock_attention.evaluation.session import Session
     from clock_attention.evaluation.systems import System
+    from clock_attention.speech.audio import MelConfig
 
 console = Console()
 
@@ -85,7 +86,7 @@ def sweep(
     systems: Annotated[list[str], typer.Argument(help="Voices, runs, copy:CORPUS; NAME=FOLDER gives it a name.")],
     prompts: Prompts,
     mpr: Annotated[list[str] | None, typer.Option(help="6, 3:10 (default), 3:10:0.5 or natural.")] = None,
-    cap: Annotated[float, typer.Option(min=1, help="Of autoregressive models that cannot stop, in MPR.")] = 7.0,
+    cap: Annotated[float, typer.Option(min=1, max=50, help="Of autoregressive models that cannot stop, in MPR.")] = 7.0,
     teacher: Annotated[
         bool, typer.Option(help="Also the teacher's own speech, compressed in time to the same lengths.")
     ] = True,
@@ -111,14 +112,17 @@ def sweep(
     with clear_errors(), ExitStack() as stack:
         chosen = load_prompts(prompts, subset=subset, seed=seed, folder=lists)
         mprs = sweeping.parse_range(mpr or ["3:10"])
-        opened = open_systems([*systems, *(["teacher"] if teacher else [])], Length(), checkpoint, stack, whole)
+        named = [split_name(name)[1] for name in systems]
+        added = ["teacher"] if teacher and not set(named) & set(TEACHERS) else []
+        opened = open_systems([*systems, *added], Length(), checkpoint, stack, whole)
         options: dict[str, Any] = {"workers": workers, "keep_audio": keep_audio, "devices": devices, "nodes": nodes}
         session = stack.enter_context(open_session(opened, out, vocoder, recognizer, mos, seed=seed, **options))
         found = sweeping.sweep(opened, chosen, mprs, session, cap)
         if session.leads:
-            sweeping.write_sweep(out / "sweep.json", found, prompts=list(prompts), subset=len(chosen), seed=seed)
             draw_scores(found, out / "scores.png")
             draw_sample([one for one in opened if isinstance(one, VoiceSystem)], out, cap)
+            # Last: an experiment takes this file for the sign that all is there.
+            sweeping.write_sweep(out / "sweep.json", found, prompts=list(prompts), subset=len(chosen), seed=seed)
             show(found, differences=False)
             console.print(f"{len(chosen)} prompts; {out}/sweep.json, {out}/*.png", highlight=False)
 
@@ -144,14 +148,19 @@ TEACHERS = ("teacher", "teacher-paced", "teacher-audio")
 def open_systems(
     names: Sequence[str], length: Any, checkpoint: str, stack: ExitStack, whole: bool = False
 ) -> list[System]:
-    """Systems by their names on the command line. A teacher counts phonemes as the first voice does."""
+    """Systems by their names on the command line. A teacher has the phonemes and the mel of the first voice."""
     from clock_attention.evaluation.systems import VoiceSystem
+    from clock_attention.speech.audio import MelConfig
 
     found: dict[int, System] = {}
     for place in sorted(range(len(names)), key=lambda place: split_name(names[place])[1] in TEACHERS):
         voices = [one for one in found.values() if isinstance(one, VoiceSystem)]
         reader = voices[0].voice.language.phonemizer if voices else "hibari"
-        found[place] = open_system(names[place], length, checkpoint, stack, whole, reader)
+        mel = voices[0].mel if voices else MelConfig.preset("hifigan")
+        if split_name(names[place])[1] in TEACHERS:
+            found[place] = open_teacher(names[place], length, reader, mel)
+        else:
+            found[place] = open_system(names[place], length, checkpoint, stack, whole)
     opened = [found[place] for place in range(len(names))]
     require_different_names(opened)
     return opened
@@ -163,25 +172,27 @@ def split_name(text: str) -> tuple[str, str]:
     return (title, path) if equals and not Path(text).exists() else ("", text)
 
 
-def open_system(
-    name: str, length: Any, checkpoint: str, stack: ExitStack, whole: bool = False, reader: str = "hibari"
-) -> System:
-    """A system by its name on the command line."""
-    from clock_attention.evaluation.systems import CopySynthesis, TeacherSystem, VoiceSystem
-    from clock_attention.speech.audio import MelConfig
+def open_teacher(name: str, length: Any, reader: str, mel: MelConfig) -> System:
+    from clock_attention.evaluation.systems import TeacherSystem
+
+    title, name = split_name(name)
+    kind: dict[str, Any] = {"vocoded": name != "teacher-audio", "paced": name == "teacher-paced"}
+    return TeacherSystem(mel, length, **kind, reader=reader, name=title)
+
+
+def open_system(name: str, length: Any, checkpoint: str, stack: ExitStack, whole: bool = False) -> System:
+    """A voice, a run, or a corpus, by its name on the command line."""
+    from clock_attention.evaluation.systems import CopySynthesis, VoiceSystem
     from clock_attention.speech.store import FeatureStore
     from clock_attention.speech.voice import opened_voice
 
     title, name = split_name(name)
-    if name in TEACHERS:
-        kind: dict[str, Any] = {"vocoded": name != "teacher-audio", "paced": name == "teacher-paced"}
-        return TeacherSystem(MelConfig.preset("hifigan"), length, **kind, reader=reader, name=title)
     if name.startswith("copy:"):
         if str(length) != "natural":
             raise ValueError("copy-synthesis has the length of its recordings; `teacher` can be compressed in time")
         return CopySynthesis(FeatureStore.open(name.removeprefix("copy:")), title or "copy-synthesis")
     voice = stack.enter_context(opened_voice(name, checkpoint))
-    return VoiceSystem(voice, length, name=title or Path(name).name, whole=whole)
+    return VoiceSystem(voice, length, name=title or Path(name).resolve().name, whole=whole)
 
 
 def open_session(

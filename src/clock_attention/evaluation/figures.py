@@ -82,9 +82,11 @@ def draw_sample(systems: Sequence[VoiceSystem], folder: Path, cap: float = CAP) 
     }
     drawn = []
     for name, columns in (("parallel", parallel), ("autoregressive", autoregressive)):
+        path = folder / f"{name}.png"
+        path.unlink(missing_ok=True)  # of systems that are no longer among these
         if columns:
-            drawn.append(folder / f"{name}.png")
-            draw_portraits(columns, drawn[-1])
+            draw_portraits(columns, path)
+            drawn.append(path)
     return drawn
 
 
@@ -133,7 +135,7 @@ def bar(interval: Interval) -> tuple[float, float, float]:
 
 
 def draw_curves(runs: dict[str, Path], path: Path) -> None:
-    """Learning curves of training runs: validation L1 and the alignment's distance from the diagonal."""
+    """Learning curves of training runs: validation L1 and how focused the alignment is."""
     figure = new_figure(13, 4.2)
     left, right = figure.subplots(1, 2)
     for colour, (name, run) in zip(cycle(COLOURS), runs.items(), strict=False):

@@ -6,6 +6,7 @@ not errors. A rate is Σ errors / Σ words over all sentences; the mean of per-s
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import cache, cached_property
@@ -19,6 +20,7 @@ from clock_attention.evaluation.optional import needs
 Measure = Literal["wer", "cer"]
 RESAMPLES = 1000
 CONFIDENCE = 0.95
+BRACKETS = re.compile(r"[()\[\]<>]")
 
 
 @dataclass(frozen=True)
@@ -154,8 +156,11 @@ def normalize_transcript(text: str) -> str:
 
 
 def require_words(reference: str) -> str:
-    """A text as it is compared. Hesitations such as "um" are no words to Whisper's normalizer."""
-    normalized = normalize_transcript(reference)
+    """A text as it is compared. Hesitations such as "um" are no words to Whisper's normalizer.
+
+    What stands in brackets is spoken like the rest; the normalizer, made for transcripts, would drop it.
+    """
+    normalized = normalize_transcript(BRACKETS.sub(" ", reference))
     if not normalized:
         raise ValueError(f"the text {reference!r} has no words to compare with: leave it out of the prompts")
     return normalized
@@ -226,6 +231,17 @@ def difference(first: Score, second: Score, measure: Measure = "wer") -> Interva
         )
     (errors, lengths), (other_errors, _) = first.arrays(measure), second.arrays(measure)
     return bootstrap(errors - other_errors, lengths, resamples=first.resamples, seed=first.seed)
+
+
+def unpaired_difference(first: Score, second: Score, measure: Measure = "wer") -> Interval:
+    """First minus second on different sentences: each draws its own."""
+    arrays = first.arrays(measure), second.arrays(measure)
+    one, other = (
+        resampled_rates(*errors_and_lengths, first.resamples, seed)
+        for errors_and_lengths, seed in zip(arrays, (first.seed, first.seed + 1), strict=True)
+    )
+    estimates = [float(errors.sum() / lengths.sum()) for errors, lengths in arrays]
+    return percentile_interval(estimates[0] - estimates[1], one - other)
 
 
 def resampled_rates(

@@ -16,6 +16,7 @@ from pathlib import Path
 
 # A line of festvox's cmuarctic.data: ( arctic_a0001 "Author of the danger trail, Philip Steels, etc." )
 ARCTIC_LINE = re.compile(r'^\(\s*(\S+)\s+"(.*)"\s*\)$')
+IDENTIFIED = re.compile(r"^[^\s|]*\s*\|")  # an id has no spaces; "Press the | key." is a sentence
 
 
 LISTS = Path("data/prompts")  # where downloaded lists are kept
@@ -38,6 +39,8 @@ def read_prompts(path: str | Path) -> list[Prompt]:
         lines = path.read_text("utf-8-sig").splitlines()
     except FileNotFoundError:
         raise FileNotFoundError(f"no file of prompts at {path}: give a text file with one sentence a line") from None
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path} is not UTF-8 ({error.reason} at byte {error.start}): convert it first") from None
     prompts = parse(lines, path.stem)
     if not prompts:
         raise ValueError(f"{path} holds no prompts: expected a sentence a line, `id|text`, or festvox's format")
@@ -58,7 +61,7 @@ def parse(lines: Iterable[str], group: str) -> list[Prompt]:
             continue
         if arctic := ARCTIC_LINE.match(line):
             name, text = arctic[1], arctic[2].replace('\\"', '"')
-        elif "|" in line:
+        elif IDENTIFIED.match(line):
             # LJSpeech's metadata has a third column, the text with its numbers written out.
             name, *texts = (part.strip() for part in line.split("|"))
             text = next((text for text in reversed(texts) if text), "")
@@ -166,7 +169,8 @@ class ListItems(HTMLParser):
 
 
 def arctic_lines(page: str) -> list[str]:
-    return ["|".join(found.groups()) for line in page.splitlines() if (found := ARCTIC_LINE.match(line.strip()))]
+    found = (ARCTIC_LINE.match(line.strip()) for line in page.splitlines())
+    return [f"{one[1]}|{one[2]}".replace('\\"', '"') for one in found if one]
 
 
 def harvard_lines(page: str) -> list[str]:

@@ -128,6 +128,8 @@ class Whisper(Listener):
 class Wav2Vec2(Listener):
     """wav2vec 2.0 with a CTC head, decoded greedily. `model` is a local folder or the name of a published model."""
 
+    SHORTEST = 400  # samples that its convolutions see at once
+
     def __init__(self, model: str | Path = "facebook/wav2vec2-large-960h-lv60-self", *, device: str = "cpu") -> None:
         transformers = needs("transformers", extra="wav2vec2")
         try:
@@ -149,6 +151,7 @@ class Wav2Vec2(Listener):
     def listen(self, samples: Wave) -> str:
         import torch
 
+        samples = np.pad(samples, (0, max(0, self.SHORTEST - len(samples))))
         features = self._processor(samples, sampling_rate=RATE, return_tensors="pt")
         with torch.inference_mode():
             logits = self._model(features.input_values.to(self._device)).logits  # (1, steps, letters)
@@ -168,10 +171,11 @@ class PocketSphinx(Listener):
             phone_model = pocketsphinx.get_model_path("en-us/en-us-phone.lm.bin")
             settings |= {"allphone": phone_model, "lm": None, "dict": None, "beam": 1e-20, "pbeam": 1e-20, "lw": 2.0}
         self._decoder = pocketsphinx.Decoder(**settings)
-        self.fingerprint = fingerprint(settings={"version": version("pocketsphinx"), "phones": phones})
+        self.fingerprint = fingerprint(settings={"version": version("pocketsphinx"), "phones": phones, "reset": True})
 
     def listen(self, samples: Wave) -> str:
         pcm = (np.clip(samples, -1.0, 1.0) * 32767).astype(np.int16)
+        self._decoder.reinit_feat()  # else its means follow what it heard before
         self._decoder.start_utt()
         self._decoder.process_raw(pcm.tobytes(), full_utt=True)
         self._decoder.end_utt()

@@ -12,9 +12,8 @@ from typing import Any
 
 from clock_attention.evaluation.claims import check_claims
 from clock_attention.evaluation.document import Cells, Heading, Part, Picture, Sounds, write_page
-from clock_attention.evaluation.evaluate import Evaluation
+from clock_attention.evaluation.evaluate import Evaluation, counts_phones
 from clock_attention.evaluation.plan import COMPARISONS, Contestant
-from clock_attention.evaluation.sweep import names
 from clock_attention.evaluation.tables import alignment_table, difference_table, score_table, sweep_table
 from clock_attention.evaluation.watching import duration
 from clock_attention.speech.store import write_atomically
@@ -96,10 +95,11 @@ def page(evidence: Evidence) -> list[Part]:
     parts += [Heading("Systems"), system_table(evidence)]
     parts += [f"{name}: {text}" for name, text in COMPARISONS.items() if name in used(evidence)]
     for recognizer in evidence.recognizers:
-        parts += section(f"Word error rate, % [95 %], {recognizer}", sweep_table(evidence.sweep, recognizer))
-        parts += section(
-            f"Character error rate, % [95 %], {recognizer}", sweep_table(evidence.sweep, recognizer, "cer")
-        )
+        unit = "Phone" if counts_phones(recognizer) else "Word"
+        parts += section(f"{unit} error rate, % [95 %], {recognizer}", sweep_table(evidence.sweep, recognizer))
+        if unit == "Word":
+            characters = sweep_table(evidence.sweep, recognizer, "cer")
+            parts += section(f"Character error rate, % [95 %], {recognizer}", characters)
     parts += section("Differences on the same sentences", differences(evidence))
     parts += evidence.pictures
     parts += section("Copy-synthesis of held-out recordings", score_table(evidence.copy))
@@ -115,8 +115,7 @@ def page(evidence: Evidence) -> list[Part]:
 
 
 def claims(evidence: Evidence) -> Cells:
-    floor = "teacher" if "teacher" in names(evidence.sweep) else "copy-synthesis"
-    return check_claims(evidence.sweep, evidence.hard, evidence.pairs, floor, evidence.recognizers)
+    return check_claims(evidence.sweep, evidence.hard, evidence.copy, evidence.pairs, evidence.recognizers)
 
 
 def section(title: str, cells: Cells) -> list[Part]:
@@ -132,11 +131,13 @@ def summary(evidence: Evidence) -> str:
     about = {
         name: value
         for name, value in evidence.about.items()
-        if name not in ("seconds", "commands") and value not in ("", [])
+        if name not in ("seconds", "commands", "inputs") and value not in ("", [])
     }
     described = "; ".join(
         f"{name}: {', '.join(map(str, value)) if isinstance(value, list) else value}" for name, value in about.items()
     )
+    spoken = sorted({one.vocoder_name for one in evidence.sweep if one.vocoder_name})
+    described += f"; spoken through: {', '.join(spoken)}" if spoken else ""
     prompts = len(evidence.sweep[0].results) if evidence.sweep else 0
     resamples = evidence.sweep[0].resamples if evidence.sweep else 0
     return (

@@ -42,7 +42,7 @@ def report_experiment(experiment: Experiment) -> tuple[Path, Path]:
         sweep=read_sweep(out / "sweep" / "sweep.json"),
         hard=evaluations(out / "hard"),
         copy=evaluations(out / "copy"),
-        full=evaluations(out / "full"),
+        full=evaluations(out / "full") if experiment.full else [],
         voices={one.name: experiment.voice(one.name) for one in experiment.contestants},
         pictures=pictures,
         sounds=record(experiment),
@@ -63,7 +63,7 @@ def record(experiment: Experiment) -> list[Sounds]:
     mel = systems[0].mel
     if experiment.preset.teacher:
         systems.append(TeacherSystem(mel))
-    vocoder: Vocoder | None = None
+    vocoder = load_vocoder(experiment.vocoder, mel)
     heard = []
     for prompt in SAMPLES:
         recordings = []
@@ -71,11 +71,10 @@ def record(experiment: Experiment) -> list[Sounds]:
             for length in lengths_of(system, [3.0, 10.0]) if prompt == SAMPLES[0] else lengths_of(system, []):
                 title = f"{system.name}, {length}"
                 # Keeps apart what a voice said before it was trained further, or through another vocoder.
-                made = digest(system.fingerprint, experiment.vocoder)[:6]
+                made = digest(system.fingerprint, vocoder.fingerprint)[:6]
                 name = f"{prompt.id}-{system.name}-{length}-{made}.flac".replace(" ", "")
                 path = experiment.out / "samples" / name
                 if not path.exists():
-                    vocoder = vocoder or load_vocoder(experiment.vocoder, mel)
                     write_sample(system, length, prompt, vocoder, path)
                 recordings.append((title, path))
         heard.append(Sounds(f"“{prompt.text}”", tuple(recordings)))

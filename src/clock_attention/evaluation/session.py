@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import timedelta
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -73,8 +74,11 @@ def launched(devices: int, nodes: int) -> Any:
     if devices * nodes == 1:
         return None
     from lightning_fabric import Fabric
+    from lightning_fabric.strategies import DDPStrategy
 
-    fabric = Fabric(accelerator="cpu", devices=devices, num_nodes=nodes, strategy="ddp")
+    # Ranks wait for each other after every system; half an hour, torch's default, is too little for the slowest.
+    strategy = DDPStrategy(timeout=timedelta(days=7))
+    fabric = Fabric(accelerator="cpu", devices=devices, num_nodes=nodes, strategy=strategy)
     fabric.launch()
     return fabric
 
@@ -86,6 +90,6 @@ def shared_mel(systems: Sequence[System]) -> MelConfig:
         if other.mel != first:
             raise ValueError(
                 f"{systems[0].name} and {other.name} have different mel definitions and need different vocoders: "
-                "evaluate them one by one"
+                "evaluate them one by one, and a voice whose mel the teacher's differs from with --no-teacher"
             )
     return first

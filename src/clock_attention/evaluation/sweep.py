@@ -11,6 +11,7 @@ from clock_attention.evaluation.evaluate import Evaluation
 from clock_attention.evaluation.prompts import Prompt
 from clock_attention.evaluation.session import Session
 from clock_attention.evaluation.systems import CopySynthesis, Length, System, TeacherSystem, VoiceSystem
+from clock_attention.speech.pacing import MOST_FRAMES
 from clock_attention.speech.store import write_atomically
 
 SAMPLE = "Heels, nails, blade, mascara, fit check for my napalm era."  # the paper's sample sentence
@@ -27,10 +28,11 @@ def parse_range(texts: Sequence[str]) -> list[float]:
         try:
             first, *rest = (float(part) for part in text.split(":"))
             last, step = (rest + [1.0, 1.0])[:2] if rest else (first, 1.0)
-            if len(rest) > 2 or step <= 0 or not 0 < first <= last:
+            if len(rest) > 2 or step <= 0 or not 0 < first <= last <= MOST_FRAMES:
                 raise ValueError
         except ValueError:
-            raise ValueError(f"--mpr {text}: expected 6, 3:10, 3:10:0.5 or natural") from None
+            limit = f"at most {MOST_FRAMES} frames per phoneme"
+            raise ValueError(f"--mpr {text}: expected 6, 3:10, 3:10:0.5 or natural, {limit}") from None
         values.update(round(first + step * place, 6) for place in range(int((last - first) / step + 1e-9) + 1))
     return sorted(values)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from clock_attention.evaluation.document import Cells
-from clock_attention.evaluation.evaluate import Evaluation, paired_difference
+from clock_attention.evaluation.evaluate import Evaluation, counts_phones, paired_difference
 from clock_attention.evaluation.faults import COUNTED
 from clock_attention.evaluation.metrics import Interval, Measure
 
@@ -25,14 +25,15 @@ MEASURES = {  # of the alignment, and their headings
 
 
 def score_table(evaluations: Sequence[Evaluation]) -> Cells:
-    """One row for each system and recognizer."""
+    """One row for each system and recognizer. Of phone recognizers, the rate, skips and repeats are those of phones."""
     opinions = sorted({f"{name} {part}" for one in evaluations for name, s in one.opinions.items() for part in s})
     header = ["system", "length", "recognizer", "WER", "CER", "S / D / I", "skips", "repeats", *opinions]
     rows = []
     for one in evaluations:
         for recognizer, score in one.scores.items():
             words = score.words
-            cells = [one.system, one.length, recognizer, str(score.wer), str(score.cer)]
+            characters = "" if counts_phones(recognizer) else str(score.cer)
+            cells = [one.system, one.length, recognizer, str(score.wer), characters]
             cells += [f"{words.substitutions} / {words.deletions} / {words.insertions}"]
             cells += [str(score.skips), str(score.repeats)]
             found = {f"{name} {part}": value for name, s in one.opinions.items() for part, value in s.items()}
