@@ -158,13 +158,14 @@ def system_table(evidence: Evidence) -> Cells:
 
 
 def differences(evidence: Evidence) -> Cells:
-    """Clock minus dot attention at every length that both have."""
+    """Clock minus dot attention, and clock attention minus the teacher, at every length that both have."""
     places = {(one.system, one.length): place for place, one in enumerate(evidence.sweep)}
+    compared = [*evidence.pairs, *((clock, "teacher") for clock, _ in evidence.pairs)]
     pairs = [
-        (place, places[dot, length])
-        for clock, dot in evidence.pairs
+        (place, places[other, length])
+        for clock, other in compared
         for (system, length), place in places.items()
-        if system == clock and (dot, length) in places
+        if system == clock and (other, length) in places
     ]
     return difference_table(evidence.sweep, pairs)
 
