@@ -131,6 +131,7 @@ def test_wav2vec2_without_a_checkpoint_says_what_to_give(tmp_path: Path) -> None
 
 def test_whisper_is_asked_for_deterministic_english(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = {}
+    loops = 0  # tokens
 
     class WhisperModel:
         def __init__(self, model: str, **options: object) -> None:
@@ -138,7 +139,8 @@ def test_whisper_is_asked_for_deterministic_english(monkeypatch: pytest.MonkeyPa
 
         def transcribe(self, samples: Wave, **options: object) -> tuple[object, object]:
             asked.update(options, samples=len(samples))
-            return iter([SimpleNamespace(text=" Ever tried."), SimpleNamespace(text=" Ever failed.")]), None
+            said = [" Ever tried.", " Ever failed."] if options.get("repetition_penalty") or not loops else [" n-n-n"]
+            return iter([SimpleNamespace(text=text, tokens=[1] * (loops or 5)) for text in said]), None
 
     monkeypatch.setitem(sys.modules, "faster_whisper", SimpleNamespace(WhisperModel=WhisperModel))
     monkeypatch.setattr(recognizers, "version", lambda name: "1.0")  # the package may not be installed
@@ -147,6 +149,11 @@ def test_whisper_is_asked_for_deterministic_english(monkeypatch: pytest.MonkeyPa
     assert recognizer.name == "whisper-small.en"
     assert (asked["model"], asked["samples"], asked["language"], asked["temperature"]) == ("small.en", 16000, "en", 0.0)
     assert recognizer.fingerprint != load_recognizer("whisper:base.en").fingerprint
+    assert "repetition_penalty" not in asked
+    loops = 29  # in a second
+    assert recognizer.transcribe(np.ones(22050, np.float32), 22050) == "Ever tried. Ever failed."
+    loops = 28  # could have been said
+    assert recognizer.transcribe(np.ones(22050, np.float32), 22050) == "n-n-n"
 
 
 def test_whisper_without_a_model_says_what_to_give(tmp_path: Path) -> None:

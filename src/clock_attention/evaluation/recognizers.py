@@ -86,7 +86,14 @@ class Moonshine(Listener):
 
 
 class Whisper(Listener):
-    """Whisper on CTranslate2. `model` is a local model folder, or a name such as "base.en" that is downloaded."""
+    """Whisper on CTranslate2. `model` is a local model folder, or a name such as "base.en" that is downloaded.
+
+    Now and then it writes one syllable without end, much more than anybody could have said in that time. Then it
+    listens once more, with a penalty on what it has written already.
+    """
+
+    # When that is: three times as many tokens as in natural speech, and a few for the shortest utterances.
+    LOOPING: ClassVar = {"tokens per second": 12.0, "tokens": 16, "penalty": 1.3}
 
     def __init__(self, model: str | Path = "base.en", *, beam: int = 5, threads: int = 0, device: str = "cpu") -> None:
         faster_whisper = needs("faster_whisper", extra="whisper")
@@ -110,10 +117,18 @@ class Whisper(Listener):
                 "model": folder.name if folder.is_dir() else str(model),
                 "beam": beam,
                 "compute": compute,
+                "looping": self.LOOPING,
             },
         )
 
     def listen(self, samples: Wave) -> str:
+        text, tokens = self.decode(samples)
+        if tokens > self.LOOPING["tokens"] + self.LOOPING["tokens per second"] * len(samples) / RATE:
+            text, _ = self.decode(samples, repetition_penalty=self.LOOPING["penalty"])
+        return text
+
+    def decode(self, samples: Wave, **options: float) -> tuple[str, int]:
+        """What was said, and in how many tokens, time marks included."""
         # One fixed temperature: its fallback to sampling would give another transcript at every run.
         segments, _ = self._model.transcribe(
             samples,
@@ -121,8 +136,10 @@ class Whisper(Listener):
             beam_size=self._beam,
             temperature=0.0,
             condition_on_previous_text=False,
+            **options,
         )
-        return " ".join(segment.text.strip() for segment in segments)
+        found = list(segments)
+        return " ".join(segment.text.strip() for segment in found), sum(len(segment.tokens) for segment in found)
 
 
 class Wav2Vec2(Listener):
