@@ -112,8 +112,7 @@ def sweep(
     with clear_errors(), ExitStack() as stack:
         chosen = load_prompts(prompts, subset=subset, seed=seed, folder=lists)
         mprs = sweeping.parse_range(mpr or ["3:10"])
-        named = [split_name(name)[1] for name in systems]
-        added = ["teacher"] if teacher and not set(named) & set(TEACHERS) else []
+        added = ["teacher"] if teacher and "teacher" not in [split_name(name)[1] for name in systems] else []
         opened = open_systems([*systems, *added], Length(), checkpoint, stack, whole)
         options: dict[str, Any] = {"workers": workers, "keep_audio": keep_audio, "devices": devices, "nodes": nodes}
         session = stack.enter_context(open_session(opened, out, vocoder, recognizer, mos, seed=seed, **options))

@@ -18,11 +18,11 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from importlib.metadata import distributions
 from pathlib import Path
 from typing import Any
 
 from clock_attention.evaluation.cache import digest
+from clock_attention.evaluation.optional import installed
 from clock_attention.evaluation.plan import (
     CORPUS_SECONDS,
     PRESETS,
@@ -166,8 +166,7 @@ class Experiment:
         """Of what an evaluation reads besides its options: prompts, local models, installed packages."""
         lists = [self.lists / f"{SHORT_NAMES[name]}.txt" if name in SHORT_NAMES else local(name) for name in prompts]
         models = [local(name) for name in (*self.recognizers, self.vocoder)]
-        packages = sorted({f"{one.name} {one.version}" for one in distributions() if one.name in HEARD_THROUGH})
-        return digest([described(path) for path in (*lists, *models)], packages)
+        return digest([described(path) for path in (*lists, *models)], [installed(name) for name in HEARD_THROUGH])
 
     def copy_stage(self) -> Stage:
         corpus, out = self.corpus("natural"), self.out / "copy"  # all systems learn from it

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 
@@ -16,3 +17,11 @@ def needs(module: str, *, extra: str) -> Any:
         raise ModuleNotFoundError(
             f"{module.split('.')[0]} is not installed: `pip install 'clock-attention[{extra}]'`", name=error.name
         ) from None
+
+
+def installed(package: str) -> str:
+    """Its version, or nothing."""
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return ""

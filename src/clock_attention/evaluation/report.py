@@ -6,13 +6,13 @@ import json
 import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 from clock_attention.evaluation.claims import check_claims
 from clock_attention.evaluation.document import Cells, Heading, Part, Picture, Sounds, write_page
 from clock_attention.evaluation.evaluate import Evaluation, counts_phones
+from clock_attention.evaluation.optional import installed
 from clock_attention.evaluation.plan import COMPARISONS, Contestant
 from clock_attention.evaluation.tables import alignment_table, difference_table, score_table, sweep_table
 from clock_attention.evaluation.watching import duration
@@ -177,9 +177,5 @@ def time_table(about: Mapping[str, Any]) -> Cells:
 
 def version_table() -> Cells:
     rows = [["python", platform.python_version()], ["system", f"{platform.system()} {platform.machine()}"]]
-    for package in PACKAGES:
-        try:
-            rows.append([package, version(package)])
-        except PackageNotFoundError:
-            continue
+    rows += [[package, found] for package in PACKAGES if (found := installed(package))]
     return [["package", "version"], *rows]

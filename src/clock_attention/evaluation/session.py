@@ -90,6 +90,6 @@ def shared_mel(systems: Sequence[System]) -> MelConfig:
         if other.mel != first:
             raise ValueError(
                 f"{systems[0].name} and {other.name} have different mel definitions and need different vocoders: "
-                "evaluate them one by one, and a voice whose mel the teacher's differs from with --no-teacher"
+                "evaluate them one by one"
             )
     return first
