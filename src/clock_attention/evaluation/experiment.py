@@ -243,7 +243,9 @@ class Experiment:
         return rows * prompts * SENTENCE_SECONDS * (VOCODER_SECONDS + listening) / self.workers
 
     def about(self) -> dict[str, Any]:
-        """What somebody needs to know who wants to do it again."""
+        """What somebody needs to know who wants to do it again; of corpora made elsewhere, what they are called."""
+        made = set(self.preset.corpora) - set(self.corpora)
+        text = self.text.name if self.text else "generated sentences"
         return {
             "preset": next((name for name, preset in PRESETS.items() if preset == self.preset), "custom"),
             "training preset": self.preset.training,
@@ -252,8 +254,9 @@ class Experiment:
             "seed": self.seed,
             "recognizers": [without_folder(name) for name in self.recognizers],
             "vocoder": self.vocoder,
-            "hours": self.hours,
-            "text": self.text.name if self.text else "generated sentences",
+            "corpora from elsewhere": {name: path.name for name, path in self.corpora.items()},
+            "hours": self.hours if made else "",
+            "text": text if made else "",
         }
 
 

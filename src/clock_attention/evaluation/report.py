@@ -131,10 +131,11 @@ def summary(evidence: Evidence) -> str:
     about = {
         name: value
         for name, value in evidence.about.items()
-        if name not in ("seconds", "commands", "inputs") and value not in ("", [])
+        if name not in ("seconds", "commands", "inputs") and value not in ("", [], {})
     }
     described = "; ".join(
-        f"{name}: {', '.join(map(str, value)) if isinstance(value, list) else value}" for name, value in about.items()
+        f"{name}: {', '.join(map(str, value)) if isinstance(value, list | dict) else value}"
+        for name, value in about.items()
     )
     spoken = sorted({one.vocoder_name for one in evidence.sweep if one.vocoder_name})
     described += f"; spoken through: {', '.join(spoken)}" if spoken else ""
