@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shlex
+import urllib.error
 from dataclasses import replace
 from pathlib import Path
 
@@ -228,6 +229,31 @@ def test_mistakes_are_answered_with_a_sentence(options: list[str], message: str,
     assert result.exit_code == 1
     assert message in " ".join(result.output.split())
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ([], "cannot fetch http://festvox.org"),
+        (["--prompts", "mine.txt"], "mine.txt"),
+        (["--prompts", "hard", "--recognizer", "whisperer"], "unknown recognizer 'whisperer'"),
+        (["--prompts", "hard", "--recognizer", "guessing", "--vocoder", "no.pt"], "no.pt"),
+    ],
+)
+def test_what_the_evaluation_needs_is_missed_before_anything_is_trained(
+    options: list[str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unreachable(*arguments: object, **options: object) -> None:
+        raise urllib.error.URLError("no network")
+
+    monkeypatch.setattr("urllib.request.urlopen", unreachable)
+    monkeypatch.setitem(recognizers.RECOGNIZERS, "guessing", Guessing)
+    out = tmp_path / "out"
+    always = ["experiment", "--out", str(out), "--lists", str(tmp_path / "lists")]
+    result = CliRunner().invoke(app, [*always, *options])
+    assert result.exit_code == 1
+    assert message in " ".join(result.output.split())
+    assert not out.exists()
 
 
 class Guessing(recognizers.Listener):

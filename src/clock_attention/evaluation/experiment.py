@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from clock_attention.evaluation.cache import digest
+from clock_attention.evaluation.chain import ChainSpec
 from clock_attention.evaluation.optional import installed
 from clock_attention.evaluation.plan import (
     CORPUS_SECONDS,
@@ -32,12 +33,13 @@ from clock_attention.evaluation.plan import (
     Contestant,
     Preset,
 )
-from clock_attention.evaluation.prompts import SHORT_NAMES
+from clock_attention.evaluation.prompts import SHORT_NAMES, load_prompts
 from clock_attention.evaluation.sweep import best_shared, parse_range, read_sweep
+from clock_attention.speech.audio import MelConfig
 from clock_attention.speech.config import load_preset
 from clock_attention.speech.progress import read_log
 from clock_attention.speech.run import RunDescription
-from clock_attention.speech.store import write_atomically
+from clock_attention.speech.store import FeatureStore, write_atomically
 
 Run = Callable[[Sequence[str]], None]
 
@@ -330,6 +332,18 @@ def refuse_other_options(experiment: Experiment, journal: dict[str, Any]) -> Non
                 f"{stage.name} was begun with other options in {experiment.out}: "
                 f"`{shlex.join(journal['commands'][stage.name])}`; choose another --out, or give the same ones"
             )
+
+
+def require_listeners(experiment: Experiment) -> None:
+    """Prompts, vocoder and recognizers are there, or are fetched now: not found missing after hours of training."""
+    if all(stage.done() for stage in experiment.stages()):
+        return
+    corpora = tuple(f"{split}:" for split in ("valid", "test"))  # may still have to be made
+    load_prompts([name for name in experiment.prompts if not name.startswith(corpora)], folder=experiment.lists)
+    corpus = experiment.corpus("natural")
+    made = (corpus / "store.json").exists()
+    mel = FeatureStore.open(corpus).mel_config if made else MelConfig.preset("hifigan")
+    ChainSpec(mel, experiment.vocoder, experiment.recognizers).load()
 
 
 def perform(experiment: Experiment, run: Run = run_command, say: Callable[[str], None] = print) -> None:

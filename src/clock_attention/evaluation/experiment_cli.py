@@ -50,7 +50,7 @@ def experiment(
     lists: Lists = LISTS,
 ) -> None:
     """The paper's experiment from nothing to a report: corpora, trainings, evaluations. Repeat it to continue it."""
-    from clock_attention.evaluation.experiment import Experiment, perform
+    from clock_attention.evaluation.experiment import Experiment, perform, require_listeners
     from clock_attention.evaluation.plan import PRESETS
     from clock_attention.evaluation.results import report_experiment
 
@@ -81,6 +81,7 @@ def experiment(
         if dry_run:
             show_plan(planned)
             return
+        require_listeners(planned)
         perform(planned, say=lambda line: console.print(line, markup=False, highlight=False, soft_wrap=True))
         markdown, page = report_experiment(planned)
         console.print(f"{markdown}\n{page}", highlight=False)
