@@ -68,6 +68,26 @@ def test_outputs_weights_and_gradients_equal_the_reference(shape, seed, options,
     torch.testing.assert_close(found[0].double(), expected[0], rtol=0, atol=1e-5)
 
 
+@pytest.mark.parametrize("options", OPTIONS)
+@pytest.mark.parametrize("bad", [torch.nan, torch.inf])
+@pytest.mark.parametrize("side", ["query", "key"])
+def test_numbers_that_are_none_are_not_hidden(side, bad, options):
+    """A training that diverges must be seen to: NaN comes out where the reference has it, and in every gradient."""
+    inputs = dict(zip(("query", "key", "value"), features((2, 2, 50, 20, 16, 8), 7, torch.float32), strict=True))
+    inputs[side][1, 0, 10] = bad
+    found = {}
+    for impl in ("banded", "reference"):
+        given = [x.clone().requires_grad_() for x in inputs.values()]
+        output, weights = clock_attention(*given, **options, return_weights=True, impl=impl)
+        found[impl] = [output, weights, *torch.autograd.grad(output.sum() + weights.square().sum(), given)]
+    for a, b in zip(found["banded"][:2], found["reference"][:2], strict=True):
+        assert not b[1, 0].isfinite().all()
+        assert torch.equal(a.isfinite(), b.isfinite())
+    for gradient in found["banded"][2:4]:
+        assert gradient[0].isfinite().all()
+        assert not gradient[1, 0].isfinite().any()
+
+
 @pytest.mark.parametrize("shape", [(2, 4, 650, 100, 64, 64), (1, 1, 4096, 1024, 64, 64), (1, 1, 100, 650, 32, 48)])
 def test_long_sequences_are_exact_to_1e_5(shape):
     exact = gradients(features(shape, 1), impl="reference")

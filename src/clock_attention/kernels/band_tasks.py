@@ -218,6 +218,12 @@ def take_variance(given, index, n, variance):
 
 
 @jit
+def broken(sums, nk):
+    """Whether the keys' clock has met NaN or infinity. No band follows from it, and no row is a number."""
+    return not np.isfinite(get(sums, nk - 1))
+
+
+@jit
 def meet(table, item, chunk, home, slot, like):
     """Phase 2: the rows of one chunk of one head."""
     queries, keys, heads = get(table, QUERIES), get(table, KEYS), get(table, HEADS)
@@ -243,11 +249,15 @@ def meet(table, item, chunk, home, slot, like):
     lse, weights = of_rows(table, LSE, item, queries, like), of_rows(table, WEIGHTS, item, queries * keys, like)
     packed = shift(pointer(table, ROW_STEPS, 0), slot * get(table, ROW_STEPS_SIZE))
     centre = shift(pointer(table, ROW_WIDE, 0.0), slot * width)
-    if nk == 0:
+    if nk == 0 or broken(shift(wide, sums), nk):
+        nothing = 0.0 if nk == 0 else np.nan
         for i in range(row_from, row_to):
-            put(lse, get(query_index, i), 0.0)
+            target = get(query_index, i)
+            put(lse, target, nothing)
             for c in range(0, value_width, 8):
-                store(out, get(query_index, i) * get(table, OUT_S) + c, splat(0.0, like))
+                store(out, target * get(table, OUT_S) + c, splat(nothing, like))
+            for k in range(0 if is_null(weights) else nk):
+                put(weights, target * keys + get(key_index, k), nothing)
         return
     forward_rows(
         row_from, row_to, nk, width, value_width,
@@ -291,6 +301,15 @@ def meet_back(table, item, chunk, home, slot, key_home, like):
     for i in range(size):
         put(key_grads, i, 0.0)
     if nk == 0 or row_to <= row_from:
+        return
+    if broken(shift(wide, sums), nk):
+        for i in range(size):
+            put(key_grads, i, np.nan)
+        for i in range(row_from, row_to):
+            put(work, query_variance + i, np.nan)
+            for c in range(0, width, 8):
+                store(work, grad_clock + i * width + c, splat(np.nan, like))
+        put(pointer(table, GRAD_SCALE, 0.0), item * get(table, CHUNKS) + chunk, np.nan)
         return
     has_variance = not is_null(pointer(table, GRAD_QUERY_VARIANCE, like))
     # ∂/∂A_X lands behind the query index order; it is scattered to steps in the last phase.

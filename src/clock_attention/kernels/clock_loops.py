@@ -47,9 +47,10 @@ def rate(phi, x, like):
     if phi == RATIONAL:
         magnitude = one + absolute(x)
         return splat(0.5, like) * (one + x * (x + magnitude) / magnitude)
+    nothing = x - x  # but NaN for NaN and infinity, which the clamped exponential would hide
     if phi == SOFTPLUS:
-        return larger(x, splat(0.0, like)) + logarithm(one + exponential(splat(0.0, like) - absolute(x)))
-    return exponential(x)
+        return nothing + larger(x, splat(0.0, like)) + logarithm(one + exponential(splat(0.0, like) - absolute(x)))
+    return nothing + exponential(x)
 
 
 @jit

@@ -143,6 +143,9 @@ def forward_rows(
         for r in range(count):
             target = get(query_index, first + r)
             denominator = get(peaks, 8 * r + 1)
+            lost = not denominator > 0.0  # the largest weight is 1, unless the query is NaN or infinite
+            if lost:
+                denominator = np.nan
             put(lse, target, get(peaks, 8 * r) + np.log(denominator))
             share = splat(1.0 / denominator, like)
             for c in range(0, value_width, 8):
@@ -151,6 +154,8 @@ def forward_rows(
                 for k in range(first_key, last_key):
                     weight = get(logits, (k >> 3) * 64 + 8 * r + (k & 7)) / denominator
                     put(weights, target * weights_stride + get(key_index, k), weight)
+                for k in range(nk if lost else 0):
+                    put(weights, target * weights_stride + get(key_index, k), denominator)
 
 
 @jit
