@@ -73,6 +73,26 @@ def test_swap_keeps_layout_dtype_and_mode():
     assert decoder(torch.randn(7, 2, 16).double(), torch.randn(5, 2, 16).double()).shape == (7, 2, 16)
 
 
+def test_float_padding_masks_of_a_transformer_still_work_after_the_swap():
+    torch.manual_seed(0)
+    model = nn.Transformer(16, 2, 1, 1, 32, batch_first=True).eval()
+    swap_cross_attention(model, copy_weights=True)
+    source, target = torch.randn(2, 7, 16), torch.randn(2, 5, 16)
+    padded = {"memory_key_padding_mask": torch.arange(7) >= torch.tensor([[7], [4]])}
+    padded["tgt_key_padding_mask"] = torch.arange(5) >= torch.tensor([[5], [3]])
+    additive = {name: torch.zeros(mask.shape).masked_fill(mask, -torch.inf) for name, mask in padded.items()}
+    torch.testing.assert_close(model(source, target, **additive), model(source, target, **padded), equal_nan=True)
+
+
+def test_swap_says_what_is_wrong_with_a_lone_layer_and_with_a_second_swap():
+    with pytest.raises(ValueError, match=r"got a layer, .*give the model that holds it, or use ClockDecoderLayer"):
+        swap_cross_attention(nn.TransformerDecoderLayer(16, 2))
+    model = nn.Transformer(16, 2, 1, 1, 32)
+    swap_cross_attention(model)
+    with pytest.raises(ValueError, match="Transformer has ClockAttention already"):
+        swap_cross_attention(model)
+
+
 def test_swap_says_when_there_is_nothing_to_swap():
     with pytest.raises(ValueError, match="found no cross-attention in Linear"):
         swap_cross_attention(nn.Linear(2, 2))

@@ -175,7 +175,8 @@ class ClockAttention(nn.Module):
             query_padding_mask = None if query_padding_mask is None else query_padding_mask.unsqueeze(0)
         elif not self.batch_first:
             query, key, value = query.transpose(0, 1), key.transpose(0, 1), value.transpose(0, 1)
-        key_padding_mask = padding_as_bool(key_padding_mask)
+        key_padding_mask = padding_as_bool("key_padding_mask", key_padding_mask)
+        query_padding_mask = padding_as_bool("query_padding_mask", query_padding_mask)
         query = blanked("query_padding_mask", query, query_padding_mask)
         shared = value is key  # the usual case: one encoder output
         key = blanked("key_padding_mask", key, key_padding_mask)
@@ -242,7 +243,7 @@ class ClockAttention(nn.Module):
             memory, value = memory.transpose(0, 1), value.transpose(0, 1)
         if memory.shape[1] == 0:
             raise ValueError(f"memory: got shape {tuple(memory.shape)}, expected at least one source token")
-        mask = padding_as_bool(key_padding_mask)
+        mask = padding_as_bool("key_padding_mask", key_padding_mask)
         chosen = self.pace_for(pace)
         assert chosen is not None
         return start_clocks(
@@ -359,14 +360,14 @@ def blanked(name: str, x: Tensor, padding: Tensor | None) -> Tensor:
     return x.masked_fill(~valid_steps(name, padding, x.shape[:2], x.device)[..., None], 0.0)
 
 
-def padding_as_bool(mask: Tensor | None) -> Tensor | None:
+def padding_as_bool(name: str, mask: Tensor | None) -> Tensor | None:
     """nn.MultiheadAttention also takes padding as an additive float mask of 0 and −inf."""
     if mask is None or not mask.is_floating_point():
         return mask
     padded = mask == -torch.inf
     if bool((mask.masked_fill(padded, 0.0) != 0).any()):
         raise ValueError(
-            "key_padding_mask: got a float mask with values other than 0 and -inf, expected padding (bool, True = "
-            "padding); pass weights on keys as attn_mask"
+            f"{name}: got a float mask with values other than 0 and -inf, expected padding (bool, True = padding); "
+            "pass weights on keys as attn_mask"
         )
     return padded

@@ -113,6 +113,13 @@ def swap_cross_attention(model: nn.Module, *, copy_weights: bool = False, **opti
             elif name == "encoder_attn" and is_bart_attention(child):
                 setattr(parent, name, HuggingFaceClockAttention(child, copy_weights, options))
                 replaced += 1
+    if isinstance(model, nn.TransformerDecoderLayer):
+        raise ValueError(
+            "swap_cross_attention: got a layer, which cannot be exchanged in place; give the model that holds it, or "
+            "use ClockDecoderLayer"
+        )
+    if not replaced and any(isinstance(one, ClockAttention) for one in model.modules()):
+        raise ValueError(f"swap_cross_attention: {type(model).__name__} has ClockAttention already, and nothing else")
     if not replaced:
         raise ValueError(
             f"swap_cross_attention: found no cross-attention in {type(model).__name__} that it can replace; it knows "

@@ -88,6 +88,14 @@ def test_numbers_that_are_none_are_not_hidden(side, bad, options):
         assert not gradient[1, 0].isfinite().any()
 
 
+def test_second_derivatives_are_refused_with_a_way_out():
+    query, key, value = (x.requires_grad_() for x in features((1, 2, 5, 4, 8, 8), 0, torch.float32))
+    output, _ = clock_attention(query, key, value, **BANDED)
+    (first,) = torch.autograd.grad(output.square().sum(), query, create_graph=True)
+    with pytest.raises(NotImplementedError, match="impl='portable'"):
+        first.sum().backward()
+
+
 @pytest.mark.parametrize("shape", [(2, 4, 650, 100, 64, 64), (1, 1, 4096, 1024, 64, 64), (1, 1, 100, 650, 32, 48)])
 def test_long_sequences_are_exact_to_1e_5(shape):
     exact = gradients(features(shape, 1), impl="reference")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,14 +12,13 @@ from rich.console import Console
 from rich.table import Table
 
 from clock_attention.evaluation.prompts import LISTS, PUBLISHED, fetch_prompts, load_prompts
+from clock_attention.speech.terminal import clear_errors, console
 
 if TYPE_CHECKING:
     from clock_attention.evaluation.evaluate import Evaluation
     from clock_attention.evaluation.session import Session
     from clock_attention.evaluation.systems import System
     from clock_attention.speech.audio import MelConfig
-
-console = Console()
 
 Prompts = Annotated[
     list[str],
@@ -222,7 +221,7 @@ def show(evaluations: Sequence[Evaluation], differences: bool = True) -> None:
     from clock_attention.evaluation.tables import alignment_table, difference_table, score_table
 
     # Files and pipes are no narrower than a table needs.
-    wide = console if console.is_terminal else Console(file=console.file, width=200)
+    wide = console if console.is_terminal else Console(file=console.file, width=200, emoji=False)
     for title, (header, *rows) in (
         ("What was understood", score_table(evaluations)),
         ("Alignment", alignment_table(evaluations)),
@@ -247,16 +246,3 @@ def file_name(evaluation: Evaluation) -> str:
     title = f"{evaluation.title}-{lists}-{len(evaluation.results)}-{made[:6]}"
     plain = "".join(letter if letter.isalnum() or letter in ".-+_" else "-" for letter in title)
     return "-".join(part for part in plain.split("-") if part) + ".json"
-
-
-@contextmanager
-def clear_errors() -> Iterator[None]:
-    """Mistakes of the user and an interruption end with one sentence instead of a traceback."""
-    try:
-        yield
-    except (ValueError, OSError, ImportError) as error:
-        console.print(f"error: {error}", style="bold red", markup=False, highlight=False)
-        raise typer.Exit(1) from error
-    except KeyboardInterrupt:
-        console.print("interrupted; the same command continues where it stopped")
-        raise typer.Exit(130) from None

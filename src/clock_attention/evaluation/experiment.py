@@ -34,6 +34,7 @@ from clock_attention.evaluation.plan import (
     Preset,
 )
 from clock_attention.evaluation.prompts import SHORT_NAMES, load_prompts
+from clock_attention.evaluation.recognizers import require_known
 from clock_attention.evaluation.sweep import best_shared, parse_range, read_sweep
 from clock_attention.speech.audio import MelConfig
 from clock_attention.speech.config import load_preset
@@ -88,6 +89,12 @@ class Experiment:
         for name in self.corpora:
             if name not in self.preset.corpora:
                 raise ValueError(f"no corpus {name!r} in this experiment; there are {', '.join(self.preset.corpora)}")
+            if not (self.corpora[name] / "store.json").exists():
+                raise FileNotFoundError(f"--corpus {name}={self.corpora[name]}: no prepared corpus is there")
+        if self.out.exists() and not self.out.is_dir():
+            raise NotADirectoryError(f"--out {self.out}: is a file, expected a folder")
+        for name in self.recognizers:
+            require_known(name)
 
     @property
     def contestants(self) -> list[Contestant]:

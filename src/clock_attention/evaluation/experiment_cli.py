@@ -16,10 +16,9 @@ from clock_attention.evaluation.evaluate_cli import (
     Subset,
     VocoderName,
     Workers,
-    clear_errors,
-    console,
 )
 from clock_attention.evaluation.prompts import LISTS
+from clock_attention.speech.terminal import clear_errors, console
 
 if TYPE_CHECKING:
     from clock_attention.evaluation.experiment import Experiment

@@ -39,6 +39,8 @@ def read_prompts(path: str | Path) -> list[Prompt]:
         lines = path.read_text("utf-8-sig").splitlines()
     except FileNotFoundError:
         raise FileNotFoundError(f"no file of prompts at {path}: give a text file with one sentence a line") from None
+    except IsADirectoryError:
+        raise IsADirectoryError(f"{path} is a folder: give a text file with one sentence a line") from None
     except UnicodeDecodeError as error:
         raise ValueError(f"{path} is not UTF-8 ({error.reason} at byte {error.start}): convert it first") from None
     prompts = parse(lines, path.stem)

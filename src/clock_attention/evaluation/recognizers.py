@@ -218,14 +218,20 @@ def load_recognizer(name: str, threads: int = 0) -> Recognizer:
 
     `threads` is for Whisper, 0 its own choice; the others run on one, or on torch's.
     """
+    kind, model = require_known(name)
+    options = {"threads": threads} if kind == "whisper" else {}
+    return RECOGNIZERS[kind](*([model] if model else []), **options)
+
+
+def require_known(name: str) -> tuple[str, str]:
+    """Kind and model of a recognizer; whether the model can be had is another question."""
     kind, _, model = name.partition(":")
     if kind not in RECOGNIZERS or (model and kind not in ("whisper", "wav2vec2")):
         raise ValueError(
             f"unknown recognizer {name!r}; choose one of {', '.join(RECOGNIZERS)} "
             "(whisper and wav2vec2 take a model: whisper:small.en, wav2vec2:FOLDER)"
         )
-    options = {"threads": threads} if kind == "whisper" else {}
-    return RECOGNIZERS[kind](*([model] if model else []), **options)
+    return kind, model
 
 
 def fingerprint(*files: Path, settings: dict[str, Any]) -> str:

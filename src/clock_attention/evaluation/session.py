@@ -34,6 +34,8 @@ class Session:
         seed: int = 0,
         console: Console | None = None,
     ) -> None:
+        if out.exists() and not out.is_dir():
+            raise NotADirectoryError(f"--out {out}: is a file, expected a folder")
         self.fabric = launched(devices, nodes)
         self.rank: int = self.fabric.global_rank if self.fabric else 0
         self.world = devices * nodes

@@ -332,6 +332,13 @@ def banded_backward(
     )  # fmt: skip
 
 
+def differentiate_twice(ctx, *grads):  # type: ignore[no-untyped-def]
+    raise NotImplementedError("impl='banded' has no second derivatives: use impl='portable' or 'reference' for them")
+
+
+banded_backward.register_autograd(differentiate_twice)
+
+
 @banded_backward.register_fake
 def _(  # type: ignore[no-untyped-def]
     grad_out, grad_weights, out, lse, weights, query, key, value, query_variance, key_variance, query_valid, key_valid,

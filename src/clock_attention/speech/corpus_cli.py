@@ -11,7 +11,6 @@ from typing import Annotated
 
 import numpy as np
 import typer
-from rich.console import Console
 from rich.progress import (
     BarColumn,
     DownloadColumn,
@@ -34,9 +33,9 @@ from clock_attention.speech.features import Settings
 from clock_attention.speech.statistics import CorpusStatistics, draw
 from clock_attention.speech.store import SPLITS, FeatureStore, Rejection
 from clock_attention.speech.teacher import plan_readings, read_lines
+from clock_attention.speech.terminal import clear_errors, console
 
 app = typer.Typer(help="Make, prepare, fetch and look at corpora.", no_args_is_help=True)
-console = Console()
 
 Out = Annotated[Path, typer.Option("--out", help="Folder of the feature store to write.")]
 Mel = Annotated[str, typer.Option(help="Mel definition: hifigan (for published vocoders) or paper (torchaudio's).")]
@@ -232,16 +231,3 @@ def show_rejected(rejected: Sequence[Rejection], out: Path) -> None:
         first = next(rejection for rejection in rejected if rejection.reason == reason)
         table.add_row(reason, str(count), f"{first.id}: {first.detail}")
     console.print(table)
-
-
-@contextmanager
-def clear_errors() -> Iterator[None]:
-    """Mistakes of the user and an interruption end with one sentence instead of a traceback."""
-    try:
-        yield
-    except (ValueError, OSError, ImportError) as error:
-        console.print(f"[red]error:[/red] {error}", markup=True, highlight=False)
-        raise typer.Exit(1) from error
-    except KeyboardInterrupt:
-        console.print("interrupted; the same command continues where it stopped")
-        raise typer.Exit(130) from None

@@ -75,7 +75,7 @@ class Reporter:
     """Progress for people: utterances per second and time left."""
 
     def __init__(self, step: int, steps: int, quiet: bool = False) -> None:
-        self.console = Console()
+        self.console = Console(emoji=False)
         self.quiet = quiet
         self.steps = steps
         self.live = self.console.is_terminal and not quiet

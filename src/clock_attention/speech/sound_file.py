@@ -33,6 +33,8 @@ def check_writable(path: str | Path) -> Path:
     path = Path(path)
     if path.is_dir():
         raise ValueError(f"{path}: is a folder, expected the name of a file to write")
+    if path.parent.exists() and not path.parent.is_dir():
+        raise ValueError(f"{path}: {path.parent} is a file, expected a folder")
     if not path.parent.is_dir():
         raise ValueError(f"{path}: the folder {path.parent} does not exist; create it first")
     if not os.access(path.parent, os.W_OK):
@@ -69,7 +71,7 @@ class SoundFile:
         try:
             yield
         except soundfile.LibsndfileError as error:
-            raise OSError(f"{self.path}: cannot be written, perhaps the disk is full ({error})") from None
+            raise OSError(f"{self.path}: cannot be written; is the disk full? ({error})") from None
 
     def _finish(self) -> None:
         """libsndfile does not say when the last samples of a FLAC find no room: count what has arrived."""

@@ -55,7 +55,7 @@ def speak(
     threads: Annotated[int | None, typer.Option(min=1, help="CPU threads.")] = None,
 ) -> None:
     """Say a text at any pace or exact duration, with timestamps and a picture on request."""
-    console = Console(stderr=True)  # standard output may be the sound itself
+    console = Console(stderr=True, emoji=False)  # standard output may be the sound itself
     began = time.monotonic()
     with clear_errors(console):
         # Loading torch takes seconds: mistakes that need none of it are answered before.

@@ -6,12 +6,10 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from clock_attention.speech.config import RunConfig, load_preset
 from clock_attention.speech.joined import open_corpora
-
-console = Console()
+from clock_attention.speech.terminal import complain, console
 
 
 def train(
@@ -60,7 +58,7 @@ def train(
         if fabric.is_global_zero:
             console.print(f"{last}\nmake a voice of it: clock-attention export {out} VOICE", highlight=False)
     except (ValueError, FileNotFoundError, FileExistsError, NonFiniteLossError) as error:
-        console.print(f"error: {error}", style="bold red", markup=False, highlight=False)
+        complain(error)
         raise typer.Exit(1) from None
 
 
@@ -99,7 +97,7 @@ def export(
             card = write_voice(Path(source), target, licence=licence, which=checkpoint, half=half)
             message = f"{target}: {card.provenance.steps} steps, validation L1 {card.provenance.valid_l1}"
     except (ValueError, OSError, ImportError) as error:
-        console.print(f"error: {error}", style="bold red", markup=False, highlight=False)
+        complain(error)
         raise typer.Exit(1) from None
     console.print(message, highlight=False)
 

@@ -1,0 +1,29 @@
+"""What the commands print through, and how mistakes end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import typer
+from rich.console import Console
+
+console = Console(emoji=False)  # ":x:" in somebody's file name is no picture
+complaints = Console(stderr=True, emoji=False)  # standard output is for results
+
+
+def complain(error: Exception) -> None:
+    complaints.print(f"error: {error}", style="bold red", markup=False, highlight=False, soft_wrap=True)
+
+
+@contextmanager
+def clear_errors() -> Iterator[None]:
+    """Mistakes of the user and an interruption end with one sentence instead of a traceback."""
+    try:
+        yield
+    except (ValueError, OSError, ImportError) as error:
+        complain(error)
+        raise typer.Exit(1) from error
+    except KeyboardInterrupt:
+        complaints.print("interrupted; the same command continues where it stopped")
+        raise typer.Exit(130) from None
