@@ -199,6 +199,18 @@ def test_numbers_for_programs_hold_no_sentence(tmp_path: Path) -> None:
     assert "mat today" not in text
 
 
+def test_causal_clocks_are_compared_with_the_other_autoregressive_systems_and_with_parallel_clocks(
+    tmp_path: Path,
+) -> None:
+    sweep = [canned("parallel-clock", None, 1), canned("causal-clock", None, 2), canned("autoregressive-dot", 7, 3)]
+    write_report(Evidence({}, SMALL, sweep), tmp_path)
+    found = json.loads((tmp_path / "results.json").read_text("utf-8"))
+    assert [row["difference"] for row in found["differences"]] == [
+        "causal-clock, natural − autoregressive-dot, MPR 7",
+        "causal-clock, natural − parallel-clock, natural",
+    ]
+
+
 def test_a_report_needs_only_a_sweep(tmp_path: Path) -> None:
     markdown, _ = write_report(Evidence({}, [], SWEEP[:1], synthetic=False), tmp_path)
     assert "hard list" not in markdown.read_text("utf-8")

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from clock_attention.evaluation.claims import check_claims
+from clock_attention.evaluation.claims import CAUSAL, CLOCK, check_claims
 from clock_attention.evaluation.document import Cells, Heading, Part, Picture, Sounds, write_page
 from clock_attention.evaluation.evaluate import Evaluation, counts_phones
 from clock_attention.evaluation.optional import installed
@@ -159,7 +159,10 @@ def system_table(evidence: Evidence) -> Cells:
 
 
 def differences(evidence: Evidence) -> Cells:
-    """Clock minus dot attention, and clock attention minus the teacher, at every length that both have."""
+    """Clock minus dot attention, and clock attention minus the teacher, at every length that both have.
+
+    Autoregressive systems have one length each: causal clocks minus the others, and minus parallel clocks.
+    """
     places = {(one.system, one.length): place for place, one in enumerate(evidence.sweep)}
     compared = [*evidence.pairs, *((clock, "teacher") for clock, _ in evidence.pairs)]
     pairs = [
@@ -168,6 +171,11 @@ def differences(evidence: Evidence) -> Cells:
         for (system, length), place in places.items()
         if system == clock and (other, length) in places
     ]
+    stepwise = {one.name for one in evidence.contestants if one.comparison == "autoregressive"} - {CAUSAL}
+    causal = [place for (system, _), place in places.items() if system == CAUSAL]
+    others = [place for (system, _), place in places.items() if system in stepwise]
+    others += [place for found, place in places.items() if found == (CLOCK, "natural")]
+    pairs += [(place, other) for place in causal for other in others]
     return difference_table(evidence.sweep, pairs)
 
 
