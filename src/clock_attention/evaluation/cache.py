@@ -54,6 +54,12 @@ class Cache:
         self.rows[key] = row
 
 
+def require_folder(out: Path) -> None:
+    """`--out` is a folder, or can become one."""
+    if out.exists() and not out.is_dir():
+        raise NotADirectoryError(f"--out {out}: is a file, expected a folder")
+
+
 def digest(*parts: Any) -> str:
     """Of anything that JSON can write; dictionaries in any order."""
     text = json.dumps(parts, sort_keys=True, ensure_ascii=False, separators=(",", ":"))

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from clock_attention.evaluation.cache import digest
+from clock_attention.evaluation.cache import digest, require_folder
 from clock_attention.evaluation.chain import ChainSpec
 from clock_attention.evaluation.optional import installed
 from clock_attention.evaluation.plan import (
@@ -91,8 +91,7 @@ class Experiment:
                 raise ValueError(f"no corpus {name!r} in this experiment; there are {', '.join(self.preset.corpora)}")
             if not (self.corpora[name] / "store.json").exists():
                 raise FileNotFoundError(f"--corpus {name}={self.corpora[name]}: no prepared corpus is there")
-        if self.out.exists() and not self.out.is_dir():
-            raise NotADirectoryError(f"--out {self.out}: is a file, expected a folder")
+        require_folder(self.out)
         for name in self.recognizers:
             require_known(name)
 
@@ -345,8 +344,9 @@ def require_listeners(experiment: Experiment) -> None:
     """Prompts, vocoder and recognizers are there, or are fetched now: not found missing after hours of training."""
     if all(stage.done() for stage in experiment.stages()):
         return
-    corpora = tuple(f"{split}:" for split in ("valid", "test"))  # may still have to be made
-    load_prompts([name for name in experiment.prompts if not name.startswith(corpora)], folder=experiment.lists)
+    # Utterances of a corpus may still have to be made.
+    lists = [name for name in experiment.prompts if not name.startswith(("valid:", "test:"))]
+    load_prompts(lists, folder=experiment.lists)
     corpus = experiment.corpus("natural")
     made = (corpus / "store.json").exists()
     mel = FeatureStore.open(corpus).mel_config if made else MelConfig.preset("hifigan")

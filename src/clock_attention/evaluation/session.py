@@ -10,7 +10,7 @@ from typing import Any
 
 from rich.console import Console
 
-from clock_attention.evaluation.cache import Cache
+from clock_attention.evaluation.cache import Cache, require_folder
 from clock_attention.evaluation.chain import ChainSource, Listeners
 from clock_attention.evaluation.evaluate import Evaluation, evaluate
 from clock_attention.evaluation.prompts import Prompt
@@ -34,8 +34,7 @@ class Session:
         seed: int = 0,
         console: Console | None = None,
     ) -> None:
-        if out.exists() and not out.is_dir():
-            raise NotADirectoryError(f"--out {out}: is a file, expected a folder")
+        require_folder(out)
         self.fabric = launched(devices, nodes)
         self.rank: int = self.fabric.global_rank if self.fabric else 0
         self.world = devices * nodes
