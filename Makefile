@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
-.PHONY: demo test test-all bench format lint install clean
+.PHONY: demo test test-all bench docs format lint install clean
 
 install: $(INSTALLED)
 
@@ -34,6 +34,10 @@ bench: install
 	$(BIN)/python benchmarks/training_step.py
 	$(BIN)/python benchmarks/streaming.py
 	$(BIN)/python benchmarks/speak.py
+
+docs: install  # into site/; fails on a broken link
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[docs]"
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 format: install
 	$(BIN)/ruff check --fix .

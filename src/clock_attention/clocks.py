@@ -24,7 +24,7 @@ CAUSAL_NORMS = ("none", "rms", "channel", "cumulative")
 
 
 def resolve_variance(variance: str | None, clocks: str) -> str:
-    """None means the one that serves these clocks best; docs/causal.md shows why causal ones take "local"."""
+    """None means the one that serves these clocks best; docs/theory/causal.md shows why causal ones take "local"."""
     if variance is None:
         return "local" if clocks == "causal" else "surrogate"
     if variance not in VARIANCES:

@@ -2,7 +2,7 @@
 
 Everything is NumPy in fp64. Time is cut into L cells of width `step`; the mean path η and the noise live on cells,
 the clock is read on the L + 1 edges s_i = i·step between them, so λ_0 = 0 and a normalized clock ends at 1. The
-attention's mid-edges are cells and its steps are edges in this picture. `docs/theory.md` holds the derivation.
+attention's mid-edges are cells and its steps are edges in this picture. `docs/theory/score.md` holds the derivation.
 """
 
 from __future__ import annotations

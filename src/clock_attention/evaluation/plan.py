@@ -30,7 +30,7 @@ AS_PRINTED = ("positions=absolute", "stretch_share=0.0")
 # there is one pace. Short phrases make alignments form early, for every system.
 ONE_PACE = ("phrases", "natural")
 ALL_PACES = (*ONE_PACE, "paces")
-# One scalar clock a head, each layer's told the pace of the utterance: docs/causal.md.
+# One scalar clock a head, each layer's told the pace of the utterance: docs/theory/causal.md.
 CAUSAL = ("clocks=causal", "clock_width=1", "logit_scale_start=4.0")
 AUTOREGRESSIVE = ("decoding=autoregressive", "positions=rotary", "own_frames=1.0")
 SMALL = (
