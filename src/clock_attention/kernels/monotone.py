@@ -1,0 +1,111 @@
+"""Sums over monotone paths: one scan over time, vectorised over items and tokens, on any device.
+
+A path gives every target step one source token, starts on the first, ends on the last, and moves by staying or going
+on to the next. Tokens marked optional may be passed over. The forward sums α and the backward sums β are the same
+scan, the second over the reversed matrix, so both run side by side in one batch: S steps of a few tensor operations.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from clock_attention.clocks import sum_dtype
+
+
+class LogPathSum(torch.autograd.Function):
+    """log Σ over paths of exp Σ_s scores[s, path(s)], whose gradient is the posterior of being in each cell."""
+
+    @staticmethod
+    def forward(ctx: Any, scores: Tensor, targets: Tensor, sources: Tensor, optional: Tensor | None) -> Tensor:
+        if not scores.requires_grad:
+            return log_path_sum(scores, targets, sources, optional)[0].to(scores.dtype)
+        total, posterior = path_posterior(scores, targets, sources, optional)
+        ctx.save_for_backward(posterior)
+        return total.to(scores.dtype)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None, None]:
+        (posterior,) = ctx.saved_tensors
+        return posterior * grad[:, None, None], None, None, None
+
+
+def path_posterior(scores: Tensor, targets: Tensor, sources: Tensor, optional: Tensor | None) -> tuple[Tensor, Tensor]:
+    """The log sum (B,) and the share of it that passes through every cell (B, S, T); 0 where there is no path."""
+    batch, steps, tokens = scores.shape
+    back_s = reversal(targets, steps)  # (B, S)
+    back_t = reversal(sources, tokens)  # (B, T)
+    reverse = (torch.arange(batch, device=scores.device)[:, None, None], back_s[:, :, None], back_t[:, None, :])
+    both = torch.cat([scores, scores[reverse]])
+    both_optional = None if optional is None else torch.cat([optional, optional.gather(1, back_t)])
+    totals, alpha = log_path_sum(both, targets.repeat(2), sources.repeat(2), both_optional)
+    total = totals[:batch]
+    # Both α and β hold the cell's own score, so it is taken out once.
+    shares = alpha[:batch] + alpha[batch:][reverse] - scores - total[:, None, None]
+    inside = (torch.arange(steps, device=scores.device) < targets[:, None])[:, :, None]
+    reached = inside & (alpha[:batch] > -torch.inf) & total.isfinite()[:, None, None]
+    return total, torch.where(reached, shares, -torch.inf).exp().to(scores.dtype)
+
+
+def reversal(lengths: Tensor, longest: int) -> Tensor:
+    """Indices that turn the first `length` places round and leave the padding where it is.  (B, L)"""
+    index = torch.arange(longest, device=lengths.device)
+    return torch.where(index < lengths[:, None], lengths[:, None] - 1 - index, index)
+
+
+def log_path_sum(scores: Tensor, targets: Tensor, sources: Tensor, optional: Tensor | None) -> tuple[Tensor, Tensor]:
+    """The log sum over all paths (B,) and over those that end in each cell, α (B, S, T).
+
+    In fp64 where the device has it: the sums reach thousands, and posteriors are differences of them.
+    """
+    batch, steps, tokens = scores.shape
+    jumps = longest_run(optional)
+    first = 1 + jumps  # columns before the first token: the start, and room to look back over optional tokens
+    x = scores.to(sum_dtype(scores)).transpose(0, 1).contiguous()  # (S, B, T)
+    alpha = torch.full((steps + 1, batch, first + tokens), -torch.inf, dtype=x.dtype, device=x.device)
+    alpha[0, :, first - 1] = 0.0  # before the first step every path waits in front of the first token
+    gates = [jump_gate(optional, jump, x.dtype) for jump in range(1, jumps + 1)]  # type: ignore[arg-type]
+    for s in range(steps):
+        before, now = alpha[s], alpha[s + 1, :, first:]
+        torch.logaddexp(before[:, first:], before[:, first - 1 : -1], out=now)
+        for jump, gate in enumerate(gates, start=1):
+            torch.logaddexp(now, before[:, first - 1 - jump : -1 - jump] + gate, out=now)
+        now.add_(x[s])
+    alpha = alpha[1:, :, first:].transpose(0, 1)  # (B, S, T)
+    ends = alpha.gather(1, (targets - 1)[:, None, None].expand(-1, 1, tokens)).squeeze(1)
+    return ends.masked_fill(~may_end(sources, optional, tokens), -torch.inf).logsumexp(-1), alpha
+
+
+def longest_run(optional: Tensor | None) -> int:
+    """The largest number of neighbouring optional tokens."""
+    if optional is None or not bool(optional.any()):
+        return 0
+    count = torch.zeros_like(optional[:, 0], dtype=torch.long)
+    longest = count
+    for column in optional.unbind(1):
+        count = torch.where(column, count + 1, 0)
+        longest = torch.maximum(longest, count)
+    return int(longest.max())
+
+
+def jump_gate(optional: Tensor, jump: int, dtype: torch.dtype) -> Tensor:
+    """0 for tokens before which the last `jump` tokens may all be passed over, −∞ for the others.  (B, T)"""
+    free = torch.zeros_like(optional)
+    if jump < optional.shape[1]:
+        free[:, jump:] = optional.unfold(1, jump, 1)[:, :-1].all(-1)
+    return torch.zeros(free.shape, dtype=dtype, device=free.device).masked_fill(~free, -torch.inf)
+
+
+def may_end(sources: Tensor, optional: Tensor | None, tokens: int) -> Tensor:
+    """Tokens with which a path may end: the last one, or one after which all are optional.  bool (B, T)"""
+    index = torch.arange(tokens, device=sources.device)
+    inside = index < sources[:, None]
+    if optional is None:
+        return index == sources[:, None] - 1
+    required = inside & ~optional
+    last_required = torch.where(required.any(-1), tokens - 1 - required.flip(-1).int().argmax(-1), 0)
+    return inside & (index >= last_required[:, None])
