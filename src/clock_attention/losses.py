@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from clock_attention.clocks import sum_dtype
-from clock_attention.kernels.monotone import LogPathSum, path_posterior
+from clock_attention.kernels.monotone import LogPathSum, path_sums
 
 REDUCTIONS = ("mean", "sum", "none")
 
@@ -70,7 +70,9 @@ def monotone_posterior(
     """
     with torch.no_grad():
         problem = path_problem(logits, query_lengths, key_lengths, optional, normalize)
-        return path_posterior(*problem)[1].view_as(logits)
+        _, posterior = path_sums(*problem, with_posterior=True)
+    assert posterior is not None
+    return posterior.view_as(logits)
 
 
 def guided_attention_loss(
@@ -217,10 +219,9 @@ def path_problem(
 def masked_log_softmax(logits: Tensor, padding: Tensor) -> Tensor:
     """log softmax over the keys that are not padding, in fp32 or better; −∞ on padding, with no gradient there."""
     wide = logits.to(torch.promote_types(logits.dtype, torch.float32))
-    # A row of nothing but padding would be NaN: it gets a softmax over anything first.
-    hidden = padding & ~padding.all(-1, keepdim=True)
-    logs = wide.masked_fill(padding, 0.0).masked_fill(hidden, -torch.inf).log_softmax(-1)
-    return logs.masked_fill(padding, -torch.inf)
+    # A row of nothing but padding would be NaN: it gets a softmax over zeros first.
+    fill = torch.where(padding.all(-1, keepdim=True), 0.0, -torch.inf).to(wide.dtype)
+    return torch.where(padding, fill, wide).log_softmax(-1).masked_fill(padding, -torch.inf)
 
 
 def both_lengths(scores: Tensor, query_lengths: Tensor | None, key_lengths: Tensor | None) -> tuple[Tensor, Tensor]:

@@ -1,12 +1,13 @@
-"""Sums over monotone paths: one scan over time, vectorised over items and tokens, on any device.
+"""Sums over monotone paths: compiled loops on the CPU, one scan over time on any other device.
 
 A path gives every target step one source token, starts on the first, ends on the last, and moves by staying or going
-on to the next. Tokens marked optional may be passed over. The forward sums α and the backward sums β are the same
-scan, the second over the reversed matrix, so both run side by side in one batch: S steps of a few tensor operations.
+on to the next. Tokens marked optional may be passed over. In the scan, the backward sums β are the forward sums α of
+the reversed matrix, so both run side by side in one batch: S steps of a few tensor operations.
 """
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
@@ -21,10 +22,9 @@ class LogPathSum(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, scores: Tensor, targets: Tensor, sources: Tensor, optional: Tensor | None) -> Tensor:
-        if not scores.requires_grad:
-            return log_path_sum(scores, targets, sources, optional)[0].to(scores.dtype)
-        total, posterior = path_posterior(scores, targets, sources, optional)
-        ctx.save_for_backward(posterior)
+        total, posterior = path_sums(scores, targets, sources, optional, with_posterior=scores.requires_grad)
+        if posterior is not None:
+            ctx.save_for_backward(posterior)
         return total.to(scores.dtype)
 
     @staticmethod
@@ -32,6 +32,34 @@ class LogPathSum(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None, None]:
         (posterior,) = ctx.saved_tensors
         return posterior * grad[:, None, None], None, None, None
+
+
+def path_sums(
+    scores: Tensor, targets: Tensor, sources: Tensor, optional: Tensor | None, *, with_posterior: bool
+) -> tuple[Tensor, Tensor | None]:
+    """log Σ over paths (B,), and if asked for the share of the sum that passes through every cell (B, S, T)."""
+    if scores.device.type == "cpu":
+        return compiled_sums(scores, targets, sources, optional, with_posterior)
+    if with_posterior:
+        return path_posterior(scores, targets, sources, optional)
+    return log_path_sum(scores, targets, sources, optional)[0], None
+
+
+def compiled_sums(
+    scores: Tensor, targets: Tensor, sources: Tensor, optional: Tensor | None, with_posterior: bool
+) -> tuple[Tensor, Tensor | None]:
+    """`path_sums` by `monotone_loops`."""
+    from clock_attention.kernels import monotone_loops  # Numba takes half a second to load
+
+    binary = scores.detach().double() / math.log(2)
+    exponents = binary.floor().clamp(min=-(2.0**36)).nan_to_num()
+    mantissas = torch.exp2(binary - exponents)  # NaN stays NaN, and −∞ becomes 0
+    skippable = torch.zeros(scores.shape[::2], dtype=torch.bool) if optional is None else optional
+    sums, sum_exponents = torch.empty(len(scores), dtype=torch.float64), torch.empty(len(scores), dtype=torch.long)
+    posterior = torch.zeros(scores.shape if with_posterior else (0, 0, 0), dtype=torch.float64)
+    arguments = (mantissas, exponents.long(), skippable, targets, sources, sums, sum_exponents, posterior)
+    monotone_loops.run(*(x.contiguous().numpy() for x in arguments))
+    return sums.log() + sum_exponents.double() * math.log(2), posterior.to(scores.dtype) if with_posterior else None
 
 
 def path_posterior(scores: Tensor, targets: Tensor, sources: Tensor, optional: Tensor | None) -> tuple[Tensor, Tensor]:
@@ -47,6 +75,7 @@ def path_posterior(scores: Tensor, targets: Tensor, sources: Tensor, optional: T
     # Both α and β hold the cell's own score, so it is taken out once.
     shares = alpha[:batch] + alpha[batch:][reverse] - scores - total[:, None, None]
     inside = (torch.arange(steps, device=scores.device) < targets[:, None])[:, :, None]
+    inside = inside & (torch.arange(tokens, device=scores.device) < sources[:, None])[:, None, :]
     reached = inside & (alpha[:batch] > -torch.inf) & total.isfinite()[:, None, None]
     return total, torch.where(reached, shares, -torch.inf).exp().to(scores.dtype)
 
