@@ -24,12 +24,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from clock_attention.evaluation.metrics import bootstrap
-from clock_attention.speech.batching import collate, in_order
-from clock_attention.speech.losses import mel_error
-from clock_attention.speech.store import FeatureStore
-from clock_attention.speech.voice import opened_voice
-from clock_attention.speech.warping import warped
+from clock_attention.evaluation.scoring.metrics import bootstrap
+from clock_attention.speech.corpus.store import FeatureStore
+from clock_attention.speech.training.batching import collate, in_order
+from clock_attention.speech.training.losses import mel_error
+from clock_attention.speech.training.warping import warped
+from clock_attention.speech.voice.voice import opened_voice
 
 matplotlib.use("Agg")
 from matplotlib import pyplot

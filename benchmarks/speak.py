@@ -23,7 +23,7 @@ from pathlib import Path
 
 import torch
 
-from clock_attention.speech.voice import Voice
+from clock_attention.speech.voice.voice import Voice
 
 TEN_WORDS = "The birch canoe slid quietly on the smooth green water."
 SENTENCES = {

@@ -44,14 +44,14 @@ from clock_attention.alignment import (
     path_from_clocks,
     path_from_weights,
 )
-from clock_attention.speech.audio import resample, trim_silence
-from clock_attention.speech.phonemes import IPA_SUBSTITUTES, WORD_BOUNDARY, HibariPhonemizer
-from clock_attention.speech.store import FeatureStore
-from clock_attention.speech.store import Utterance as Row
-from clock_attention.speech.teacher import TEACHER_RATE, hibari_voice
-from clock_attention.speech.text import split_sentences
-from clock_attention.speech.utterance import Utterance
-from clock_attention.speech.voice import Voice
+from clock_attention.speech.audio.wave import resample, trim_silence
+from clock_attention.speech.corpus.store import FeatureStore
+from clock_attention.speech.corpus.store import Utterance as Row
+from clock_attention.speech.corpus.teacher import TEACHER_RATE, hibari_voice
+from clock_attention.speech.text.cleaning import split_sentences
+from clock_attention.speech.text.phonemes import IPA_SUBSTITUTES, WORD_BOUNDARY, HibariPhonemizer
+from clock_attention.speech.voice.utterance import Utterance
+from clock_attention.speech.voice.voice import Voice
 
 HOP = 300  # samples between two frames of the teacher's spectrum
 UNIT = 2 * HOP  # samples in one unit of its durations

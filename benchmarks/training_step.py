@@ -20,8 +20,8 @@ from pathlib import Path
 import torch
 import torch.nn.functional as F
 
-from clock_attention.speech.config import RunConfig, load_preset
-from clock_attention.speech.model import SpeechModel
+from clock_attention.speech.model.model import SpeechModel
+from clock_attention.speech.training.config import RunConfig, load_preset
 
 
 def make_step(config: RunConfig, attention: str, batch: int, frames: int, tokens: int):  # type: ignore[no-untyped-def]

@@ -18,9 +18,9 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from clock_attention.speech.hifigan import HifiganConfig, load_generator
-from clock_attention.speech.hifigan_cpu import CpuGenerator
-from clock_attention.speech.vocoder import published_weights
+from clock_attention.speech.vocoder.hifigan import HifiganConfig, load_generator
+from clock_attention.speech.vocoder.hifigan_cpu import CpuGenerator
+from clock_attention.speech.vocoder.vocoder import published_weights
 
 
 def seconds(run: Callable[[], Tensor]) -> float:

@@ -108,7 +108,7 @@ def api_pages() -> list[tuple[str, str]]:
 
 def commands_page() -> str:
     """Every command with its arguments and options, from the command line itself."""
-    from clock_attention.cli import COMMANDS, load
+    from clock_attention.commands.main import COMMANDS, load
 
     lines = ["# Commands", "", "`clock-attention COMMAND --help` shows the same on the terminal.", ""]
     for name in COMMANDS:

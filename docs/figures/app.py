@@ -10,7 +10,7 @@ from pathlib import Path
 
 from selenium import webdriver
 
-from clock_attention.app import LOOK, Speaker, page
+from clock_attention.app.page import LOOK, Speaker, page
 from clock_attention.speech.voice import Voice
 
 speaker = Speaker(Voice.load(sys.argv[1] if len(sys.argv) > 1 else "default"))

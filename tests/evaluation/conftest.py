@@ -11,14 +11,16 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from clock_attention.evaluation.chain import Chain, Listeners
+from clock_attention.evaluation.pipeline.chain import Chain, Listeners
 from clock_attention.evaluation.prompts import Prompt
-from clock_attention.speech.audio import MelConfig, Wave
-from clock_attention.speech.config import ModelConfig, TrainingConfig
-from clock_attention.speech.model import SpeechModel
-from clock_attention.speech.phonemes import HibariPhonemizer
-from clock_attention.speech.run import Language
-from clock_attention.speech.voice import CARD, WEIGHTS, Provenance, Voice, VoiceCard
+from clock_attention.speech.audio.mel import MelConfig
+from clock_attention.speech.audio.wave import Wave
+from clock_attention.speech.corpus.language import Language
+from clock_attention.speech.model.config import ModelConfig
+from clock_attention.speech.model.model import SpeechModel
+from clock_attention.speech.text.phonemes import HibariPhonemizer
+from clock_attention.speech.training.config import TrainingConfig
+from clock_attention.speech.voice.voice import CARD, WEIGHTS, Provenance, Voice, VoiceCard
 
 MELS = 8
 MEL = MelConfig(n_mels=MELS)

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 import soundfile
 
-from clock_attention.speech.audio import MelConfig
-from clock_attention.speech.features import Settings
-from clock_attention.speech.grammar import sentences
-from clock_attention.speech.prepare import prepare
-from clock_attention.speech.store import FeatureStore
-from clock_attention.speech.teacher import Reading, plan_readings
+from clock_attention.speech.audio.mel import MelConfig
+from clock_attention.speech.corpus.features import Settings
+from clock_attention.speech.corpus.grammar import sentences
+from clock_attention.speech.corpus.prepare import prepare
+from clock_attention.speech.corpus.store import FeatureStore
+from clock_attention.speech.corpus.teacher import Reading, plan_readings
 
 
 @pytest.fixture(scope="session")

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
-from clock_attention.speech.audio import MelConfig
-from clock_attention.speech.store import FORMAT, FeatureStore, write_rows
+from clock_attention.speech.audio.mel import MelConfig
+from clock_attention.speech.corpus.store import FORMAT, FeatureStore, write_rows
 
 SYMBOLS = "abcdefghij"
 MELS = 8

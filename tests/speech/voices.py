@@ -7,12 +7,13 @@ from pathlib import Path
 import torch
 from safetensors.torch import save_file
 
-from clock_attention.speech.audio import MelConfig
-from clock_attention.speech.config import ModelConfig, TrainingConfig
-from clock_attention.speech.model import SpeechModel
-from clock_attention.speech.phonemes import phonemizer
-from clock_attention.speech.run import Language
-from clock_attention.speech.voice import Provenance, VoiceCard
+from clock_attention.speech.audio.mel import MelConfig
+from clock_attention.speech.corpus.language import Language
+from clock_attention.speech.model.config import ModelConfig
+from clock_attention.speech.model.model import SpeechModel
+from clock_attention.speech.text.phonemes import phonemizer
+from clock_attention.speech.training.config import TrainingConfig
+from clock_attention.speech.voice.voice import Provenance, VoiceCard
 
 MPR = 6.0
 

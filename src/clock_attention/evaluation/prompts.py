@@ -114,7 +114,7 @@ def named_prompts(name: str, folder: Path) -> list[Prompt]:
 
 def held_out_prompts(corpus: Path, split: str) -> list[Prompt]:
     """Utterances that training has not seen."""
-    from clock_attention.speech.store import FeatureStore
+    from clock_attention.speech.corpus.store import FeatureStore
 
     store = FeatureStore.open(corpus)
     prompts = [Prompt(store.utterances[i].id, store.utterances[i].text, split) for i in store.split(split)]

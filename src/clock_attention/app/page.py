@@ -1,0 +1,240 @@
+"""`clock-attention app`: a web page that speaks, at any pace or exact duration, and shows when each phoneme is said."""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+import tempfile
+import warnings
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+# Read when gradio is imported: nothing is reported to anybody, nothing is looked up.
+os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
+os.environ["HF_HUB_DISABLE_TELEMETRY"] = "1"
+
+import gradio as gr
+
+from clock_attention.app.player import CSS, SCRIPT, player
+from clock_attention.speech.voice.pacing import FASTEST, SLOWEST
+from clock_attention.speech.voice.utterance import Speech, join
+from clock_attention.speech.voice.voice import AUTOREGRESSIVE, Voice, VoiceError
+
+logger = logging.getLogger(__name__)
+
+MOST_CHARACTERS = 600  # about 40 seconds of speech
+LONGEST = 120.0  # seconds
+WAITING = 16  # requests in the queue; further ones are turned away
+KEPT = 24  # spoken texts whose files can still be downloaded
+PACES = {"fast": 3.0, "natural": 6.0, "slow": 10.0}  # mel frames per phoneme, as in the paper's comparison
+FIRST_TEXT = "The birch canoe slid on the smooth planks."
+EXAMPLES: dict[str, list[Any]] = {
+    "natural": [FIRST_TEXT, 1.0, ""],
+    "slow": ["She said it slowly, so that nobody could miss a single word.", 0.6, ""],
+    "exactly 5 seconds": ["This takes exactly five seconds, not a frame more and not a frame less.", 1.0, "5"],
+    "fast": ["How quickly daft jumping zebras vex! Twenty-six letters, and all of them were used.", 1.6, ""],
+}
+
+
+class Speaker:
+    """What happens behind the page: checks requests, speaks, and keeps the files of the last few."""
+
+    def __init__(self, voice: Voice, *, vocoder: str = "auto", most_characters: int = MOST_CHARACTERS) -> None:
+        self.vocoder = vocoder
+        self.most_characters = most_characters
+        self.voices: dict[str, Voice] = {voice.card.model.decoding: voice}
+        if AUTOREGRESSIVE not in self.voices:
+            try:
+                self.voices[AUTOREGRESSIVE] = voice.with_decoding(AUTOREGRESSIVE)
+            except VoiceError:
+                logger.info("%s has no autoregressive decoder", voice.path)
+        self._root = Path(tempfile.mkdtemp(prefix="clock-attention-"))
+        self._folders: deque[Path] = deque()
+
+    @property
+    def licence(self) -> str:
+        return next(iter(self.voices.values())).card.provenance.licence
+
+    @property
+    def decodings(self) -> list[str]:
+        return list(self.voices)
+
+    def close(self) -> None:
+        shutil.rmtree(self._root, ignore_errors=True)
+
+    def speak(
+        self, text: str, *, decoding: str, pace: float = 1.0, duration: str = "", mpr: float | None = None
+    ) -> Speech:
+        """One text within the limits of the page. A duration, where there is one, replaces the pace."""
+        if len(text) > self.most_characters:
+            raise ValueError(
+                f"This text has {len(text):,} characters; the page takes {self.most_characters:,} at a time. "
+                "`clock-attention speak` reads texts of any length."
+            )
+        if decoding not in self.voices:
+            raise ValueError(f"This voice has no {decoding} decoder.")
+        length: dict[str, Any] = {"pace": pace}
+        if mpr is not None:
+            length = {"mpr": mpr}
+        elif duration.strip():
+            length = {"duration": within_limit(duration)}
+        pieces: list[Speech] = []
+        for piece in self.voices[decoding].stream(text, vocoder=self.vocoder, **length):
+            pieces.append(piece)
+            if sum(one.seconds for one in pieces) > LONGEST:
+                raise ValueError(
+                    f"This text lasts more than {LONGEST:g} seconds. `clock-attention speak` speaks for any time."
+                )
+        return join(pieces, text)
+
+    def files(self, speech: Speech) -> tuple[str, str, str]:
+        """Figure, sound and timestamps of a speech; those of older ones disappear."""
+        folder = Path(tempfile.mkdtemp(dir=self._root))
+        self._folders.append(folder)
+        while len(self._folders) > KEPT:
+            shutil.rmtree(self._folders.popleft(), ignore_errors=True)
+        figure, sound, timestamps = (folder / name for name in ("speech.png", "speech.wav", "speech.TextGrid"))
+        speech.plot(figure)
+        speech.save(sound)
+        speech.save_timestamps(timestamps)
+        return str(figure), str(sound), str(timestamps)
+
+
+def within_limit(duration: str) -> float:
+    from clock_attention.speech.voice.pacing import parse_duration
+
+    seconds = parse_duration(duration.strip())
+    if seconds > LONGEST:
+        raise ValueError(f"duration: got {seconds:g} s; the page speaks for {LONGEST:g} s at most")
+    return seconds
+
+
+@contextmanager
+def sentences() -> Iterator[None]:
+    """Mistakes and warnings reach the page as sentences; what nobody foresaw reaches the terminal in full."""
+
+    class Shown(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            gr.Warning(capital(record.getMessage()))
+
+    speech_logger, handler = logging.getLogger("clock_attention"), Shown(logging.WARNING)
+    speech_logger.addHandler(handler)
+    try:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always", UserWarning)
+            yield
+        for warning in caught:
+            if issubclass(warning.category, UserWarning):
+                gr.Warning(capital(str(warning.message)))
+    except (ValueError, OSError, ImportError, MemoryError) as error:
+        raise gr.Error(capital(str(error)), title="That did not work", print_exception=False) from None
+    except Exception as error:
+        logger.exception("a request failed")
+        raise gr.Error("Something went wrong; the terminal says what.", print_exception=False) from error
+    finally:
+        speech_logger.removeHandler(handler)
+
+
+def capital(message: str) -> str:
+    message = " ".join(message.split())
+    return message[:1].upper() + message[1:]
+
+
+def page(speaker: Speaker) -> gr.Blocks:
+    """The page. Give `LOOK` to its `launch`."""
+
+    def speak(text: str, pace: float, duration: str, decoding: str) -> tuple[str, str, Any, Any]:
+        with sentences():
+            speech = speaker.speak(text, decoding=decoding, pace=pace, duration=duration)
+            figure, sound, timestamps = speaker.files(speech)
+        downloads = (gr.DownloadButton(value=path, interactive=True) for path in (sound, timestamps))
+        return player(speech, "Speech with its words and phonemes"), figure, *downloads  # type: ignore[return-value]
+
+    def compare(text: str, decoding: str) -> list[str]:
+        with sentences():
+            return [
+                player(speaker.speak(text, decoding=decoding, mpr=mpr), f"{name}, {mpr:g} frames per phoneme")
+                for name, mpr in PACES.items()
+            ]
+
+    limit = speaker.most_characters
+    with gr.Blocks(title="Clock attention", analytics_enabled=False, delete_cache=(600, 3600)) as blocks:
+        gr.Markdown(
+            "# Clock attention\nTwo clocks run, one over the text and one over the speech; where they meet, a phoneme "
+            f"is said. Choose how long it takes.\n\nThe voice: {speaker.licence}."
+        )
+        with gr.Tab("Speak"):
+            with gr.Row(equal_height=False):
+                with gr.Column(scale=3):
+                    text = gr.Textbox(FIRST_TEXT, label="Text", lines=4, max_length=limit, elem_id="text")
+                    examples = gr.Column()
+                with gr.Column(scale=2):
+                    pace = gr.Slider(
+                        SLOWEST, FASTEST, 1.0, step=0.05, label="Pace", info="2 is twice as fast", elem_id="pace"
+                    )
+                    with gr.Row():
+                        duration = gr.Textbox(
+                            label="Exact duration",
+                            info="seconds; replaces the pace",
+                            placeholder="3.2",
+                            max_length=12,
+                            min_width=140,
+                            elem_id="duration",
+                        )
+                        decoding = decoding_choice(speaker, "decoding")
+            with examples:
+                gr.Examples(list(EXAMPLES.values()), [text, pace, duration], example_labels=list(EXAMPLES))
+            button = gr.Button("Speak", variant="primary", elem_id="speak")
+            spoken = gr.HTML(elem_id="spoken", min_height=40)
+            with gr.Row():
+                sound = gr.DownloadButton("Sound (.wav)", interactive=False, elem_id="wav")
+                timestamps = gr.DownloadButton("Timestamps (.TextGrid)", interactive=False, elem_id="textgrid")
+            figure = gr.Image(
+                label="Clocks, attention and mel",
+                type="filepath",
+                interactive=False,
+                buttons=["download", "fullscreen"],  # not "share", which would send it away
+                elem_id="figure",
+            )
+        with gr.Tab("Compare paces"):
+            gr.Markdown(
+                "The same sentence in 3, 6 and 10 mel frames per phoneme: about twice as fast as natural, natural, and "
+                "slow. Nothing may be skipped, nothing repeated."
+            )
+            with gr.Row(equal_height=True):
+                same = gr.Textbox(FIRST_TEXT, label="Text", lines=2, max_length=limit, scale=4, elem_id="compared-text")
+                compared = decoding_choice(speaker, "compared-decoding")
+            compare_button = gr.Button("Speak three times", variant="primary", elem_id="compare")
+            players = []
+            for name, mpr in PACES.items():
+                gr.Markdown(f"### {name.capitalize()}: {mpr:g} frames per phoneme")
+                players.append(gr.HTML(elem_id=f"player-{name}", min_height=40))
+        # One at a time: a second visitor's speech would come no sooner if both ran at once.
+        shared: dict[str, Any] = {"concurrency_limit": 1, "concurrency_id": "voice", "api_visibility": "private"}
+        inputs, outputs = [text, pace, duration, decoding], [spoken, figure, sound, timestamps]
+        gr.on([button.click, duration.submit], speak, inputs, outputs, **shared)
+        compare_button.click(compare, [same, compared], players, **shared)
+    return blocks.queue(max_size=WAITING)
+
+
+def decoding_choice(speaker: Speaker, elem_id: str) -> gr.Radio:
+    alone = len(speaker.decodings) == 1
+    info = "the only one of this voice" if alone else "autoregressive: ends by itself"
+    return gr.Radio(speaker.decodings, value=speaker.decodings[0], label="Decoding", info=info, elem_id=elem_id)
+
+
+FONTS = ("ui-sans-serif", "system-ui", "sans-serif")
+LOOK: dict[str, Any] = {
+    # System fonts: a named one would be fetched from a font service by some versions of gradio.
+    "theme": gr.themes.Soft(
+        primary_hue="teal", neutral_hue="slate", font=FONTS, font_mono=("ui-monospace", "monospace")
+    ),
+    "css": ".gradio-container { max-width: 1180px !important; width: 100% !important; margin: 0 auto !important; }"
+    + CSS,
+    "head": SCRIPT,
+    "footer_links": [],
+}

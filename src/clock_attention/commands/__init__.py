@@ -1,0 +1,1 @@
+"""Every `clock-attention …` command, and what they print through."""

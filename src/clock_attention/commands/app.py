@@ -1,0 +1,34 @@
+"""`clock-attention app`: the web page."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from typing import Annotated
+
+import typer
+
+from clock_attention.app.page import LOOK, MOST_CHARACTERS, Speaker, page
+from clock_attention.speech.voice.voice import Voice
+
+
+def app(
+    voice: Annotated[str, typer.Option(help="Folder of a voice; default is the one in the package.")] = "default",
+    host: Annotated[str, typer.Option(help="0.0.0.0 lets other machines in.")] = "127.0.0.1",
+    port: Annotated[int | None, typer.Option(min=0, max=65535, help=r"\[default: first free from 7860]")] = None,
+    vocoder: Annotated[str, typer.Option(help="As in `clock-attention speak`.")] = "auto",
+    most_characters: Annotated[int, typer.Option(min=1, help="Longest text that is accepted.")] = MOST_CHARACTERS,
+    browser: Annotated[bool, typer.Option(help="Open the page in a browser.")] = False,
+) -> None:
+    """Open a web page that speaks: pace, exact duration, timestamps, pictures.
+
+    It is for this machine only, unless told otherwise.
+    """
+    try:
+        speaker = Speaker(Voice.load(voice), vocoder=vocoder, most_characters=most_characters)
+        with closing(speaker):
+            # Loads and compiles everything, and says what is wrong with the vocoder, before the first visitor comes.
+            speaker.files(speaker.speak("Ready.", decoding=speaker.decodings[0]))
+            page(speaker).launch(server_name=host, server_port=port, inbrowser=browser, share=False, **LOOK)
+    except (ValueError, OSError, ImportError) as error:
+        typer.secho(f"error: {error}", fg="red", err=True)
+        raise typer.Exit(1) from None

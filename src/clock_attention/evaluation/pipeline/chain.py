@@ -1,0 +1,193 @@
+"""The chain from a log-mel to transcripts: one vocoder, any number of recognizers, in this process or in several."""
+
+from __future__ import annotations
+
+import logging
+import multiprocessing
+import signal
+import threading
+from collections.abc import Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Protocol
+
+import soundfile
+import torch
+
+from clock_attention.evaluation.scoring.opinion import Predictor, load_predictor
+from clock_attention.evaluation.scoring.recognizers import Recognizer, load_recognizer
+from clock_attention.evaluation.systems.systems import Sound
+from clock_attention.speech.audio.mel import MelConfig
+from clock_attention.speech.audio.sound_file import SoundFile
+from clock_attention.speech.audio.wave import Wave
+from clock_attention.speech.corpus.prepare import end_with_parent
+from clock_attention.speech.vocoder.vocoder import Vocoder, load_vocoder
+
+
+@dataclass(frozen=True)
+class Job:
+    """One utterance to be heard, by those recognizers and predictors that have not heard it yet."""
+
+    key: str
+    sound: Sound
+    recognizers: tuple[str, ...]
+    predictors: tuple[str, ...] = ()
+    audio: Path | None = None  # where to keep it
+
+
+@dataclass(frozen=True)
+class Heard:
+    key: str
+    seconds: float
+    transcripts: dict[str, str]  # by recognizer
+    opinions: dict[str, dict[str, float]]  # by predictor
+
+
+class Chain:
+    """A loaded vocoder with loaded recognizers."""
+
+    def __init__(
+        self, vocoder: Vocoder, recognizers: dict[str, Recognizer], predictors: dict[str, Predictor] | None = None
+    ) -> None:
+        self.vocoder = vocoder
+        self.recognizers = recognizers
+        self.predictors = predictors or {}
+
+    def hear(self, job: Job) -> Heard:
+        wave, rate = self.wave(job.sound)
+        if job.audio is not None and not job.audio.exists():
+            keep_audio(job.audio, wave, rate)
+        return Heard(
+            key=job.key,
+            seconds=len(wave) / rate,
+            transcripts={name: self.recognizers[name].transcribe(wave, rate) for name in job.recognizers},
+            opinions={name: self.predictors[name](wave, rate) for name in job.predictors},
+        )
+
+    def wave(self, sound: Sound) -> tuple[Wave, int]:
+        if sound.wave is not None:
+            return sound.wave, sound.sample_rate
+        assert sound.mel is not None
+        return self.vocoder(torch.from_numpy(sound.mel)), self.vocoder.mel.sample_rate
+
+
+class ChainSource(Protocol):
+    """Says how to load a chain; travels to other processes."""
+
+    def load(self) -> Chain: ...
+
+
+@dataclass(frozen=True)
+class ChainSpec:
+    """A chain by name."""
+
+    mel: MelConfig
+    vocoder: str = "auto"
+    recognizers: tuple[str, ...] = ("moonshine",)
+    predictors: tuple[str, ...] = ()
+    threads: int = 1  # of each recognizer
+
+    def load(self) -> Chain:
+        wanted = list(dict.fromkeys(self.recognizers))
+        recognizers = [load_recognizer(name, self.threads) for name in wanted]
+        names = [one.name for one in recognizers]
+        for name, given in zip(names, wanted, strict=True):
+            if names.count(name) > 1:
+                raise ValueError(f"--recognizer {given}: another one is called {name!r}, too; rename its folder")
+        return Chain(
+            load_vocoder(self.vocoder, self.mel),
+            {one.name: one for one in recognizers},  # a name without the folder that the model is in
+            {name: load_predictor(name) for name in self.predictors},
+        )
+
+
+class Listeners:
+    """A chain for each of `workers` processes, kept for as many evaluations as there are. A context manager."""
+
+    def __init__(self, source: ChainSource, workers: int = 1) -> None:
+        if workers < 1:
+            raise ValueError(f"workers: expected 1 or more, got {workers}")
+        self.source = source
+        self.workers = workers
+        self.pool: ProcessPoolExecutor | None = None
+
+    @cached_property
+    def chain(self) -> Chain:
+        """The one in this process: it knows the fingerprints, and hears everything where there is one worker."""
+        return self.source.load()
+
+    def __enter__(self) -> Listeners:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: object, trace: TracebackType | None) -> None:
+        if self.pool is not None:
+            self.pool.shutdown(wait=True, cancel_futures=True)
+            self.pool = None
+
+    def hear(self, jobs: Iterator[Job]) -> Iterator[Heard]:
+        """Results as they come, in any order. Jobs are asked for as they are needed: mels do not pile up."""
+        if self.workers == 1:
+            yield from map(self.chain.hear, jobs)
+            return
+        if self.pool is None:
+            context = multiprocessing.get_context("spawn")
+            self.pool = ProcessPoolExecutor(self.workers, context, start_listener, (self.source,))
+        try:
+            yield from self._shared(self.pool, jobs)
+        except BrokenProcessPool:  # noticed when a job is handed over, or when its result is asked for
+            raise ChildProcessError(
+                "a worker process was killed, perhaps for want of memory: the same command continues, "
+                "with fewer --workers if it happens again"
+            ) from None
+
+    def _shared(self, pool: ProcessPoolExecutor, jobs: Iterator[Job]) -> Iterator[Heard]:
+        running: set[Future[Heard]] = set()
+        exhausted = False
+        while True:
+            while not exhausted and len(running) < 2 * self.workers:
+                job = next(jobs, None)
+                exhausted = job is None
+                if job is not None:
+                    running.add(pool.submit(hear_job, job))
+            if not running:
+                return
+            done, running = wait(running, return_when=FIRST_COMPLETED)
+            for future in done:
+                yield future.result()
+
+
+_chain: Chain | None = None
+
+
+def start_listener(source: ChainSource) -> None:
+    global _chain
+    torch.set_num_threads(1)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent hears Ctrl-C and ends
+    threading.Thread(target=end_with_parent, daemon=True).start()
+    logging.getLogger("clock_attention").setLevel(logging.ERROR)
+    _chain = source.load()
+
+
+def hear_job(job: Job) -> Heard:
+    assert _chain is not None
+    return _chain.hear(job)
+
+
+def keep_audio(path: Path, wave: Wave, rate: int) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with SoundFile(path, rate, "PCM_24") as file:
+        file.write(wave)
+
+
+def kept_audio(path: Path) -> dict[str, Any] | None:
+    """Audio that an earlier evaluation has kept, as the wave of a `Sound`. A damaged file makes room for a new one."""
+    try:
+        wave, rate = soundfile.read(path, dtype="float32")
+    except soundfile.LibsndfileError:
+        path.unlink(missing_ok=True)
+        return None
+    return {"wave": wave, "sample_rate": rate}

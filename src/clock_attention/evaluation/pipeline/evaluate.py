@@ -1,0 +1,306 @@
+"""Speak, vocode, recognise, score: one system on a list of prompts, each utterance only once."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from clock_attention.evaluation.pipeline.cache import Cache, Row, digest
+from clock_attention.evaluation.pipeline.chain import Chain, Heard, Job, Listeners, kept_audio
+from clock_attention.evaluation.prompts import Prompt
+from clock_attention.evaluation.scoring.faults import pooled_measures
+from clock_attention.evaluation.scoring.metrics import (
+    RESAMPLES,
+    Interval,
+    Measure,
+    Score,
+    align,
+    difference,
+    require_words,
+    score_sentences,
+)
+from clock_attention.evaluation.systems.systems import Sound, System
+from clock_attention.files import write_atomically
+
+BATCH = 16
+
+
+@dataclass(frozen=True)
+class Result:
+    """One prompt, as spoken and as heard."""
+
+    id: str
+    group: str
+    text: str
+    frames: int
+    seconds: float
+    measures: dict[str, float]  # of the alignment; empty where there is none
+    transcripts: dict[str, str]  # by recognizer
+    opinions: dict[str, dict[str, float]]  # by predictor
+    audio: str = ""
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """A system on a list of prompts at one length."""
+
+    system: str
+    length: str
+    fingerprint: str
+    vocoder: str
+    recognizers: dict[str, str]  # name → fingerprint
+    results: tuple[Result, ...]
+    mpr: float | None = None  # the one asked for
+    vocoder_name: str = ""
+    resamples: int = RESAMPLES
+    seed: int = 0
+
+    @property
+    def title(self) -> str:
+        return f"{self.system}, {self.length}"
+
+    @property
+    def seconds(self) -> float:
+        return sum(result.seconds for result in self.results)
+
+    @cached_property
+    def scores(self) -> dict[str, Score]:
+        """By recognizer."""
+        return {name: self.score(name) for name in self.recognizers}
+
+    def score(self, recognizer: str) -> Score:
+        texts = [result.text for result in self.results]
+        heard = [result.transcripts[recognizer] for result in self.results]
+        if counts_phones(recognizer):  # against the phones of the text
+            return Score(tuple(align([phones(text) for text in texts], heard)), self.resamples, self.seed)
+        return score_sentences(texts, heard, resamples=self.resamples, seed=self.seed)
+
+    @cached_property
+    def alignment(self) -> dict[str, float]:
+        """Alignment measures: counts over all prompts, means of the rest."""
+        return pooled_measures([result.measures for result in self.results])
+
+    @cached_property
+    def opinions(self) -> dict[str, dict[str, float]]:
+        """Mean opinion scores by predictor."""
+        names = self.results[0].opinions if self.results else {}
+        return {name: pooled_measures([result.opinions[name] for result in self.results]) for name in names}
+
+    def to_json(self) -> dict[str, Any]:
+        return {**self.summary(), "results": [asdict(result) for result in self.results]}
+
+    def summary(self) -> dict[str, Any]:
+        """Numbers alone, without the sentences and what was heard."""
+        return {
+            "system": self.system,
+            "length": self.length,
+            "mpr": self.mpr,
+            "fingerprint": self.fingerprint,
+            "vocoder": self.vocoder,
+            "vocoder_name": self.vocoder_name,
+            "recognizers": self.recognizers,
+            "resamples": self.resamples,
+            "seed": self.seed,
+            "seconds": self.seconds,
+            "prompts": len(self.results),
+            "scores": {name: score.to_json() for name, score in self.scores.items()},
+            "alignment": self.alignment,
+            "opinions": self.opinions,
+        }
+
+    @classmethod
+    def from_json(cls, table: dict[str, Any]) -> Evaluation:
+        fields = ("system", "length", "fingerprint", "vocoder", "vocoder_name", "recognizers", "mpr")
+        given = {name: table[name] for name in fields if name in table}
+        results = tuple(Result(**row) for row in table["results"])
+        return cls(**given, results=results, resamples=table["resamples"], seed=table["seed"])
+
+    def write(self, path: Path) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(path, json.dumps(self.to_json(), ensure_ascii=False, indent=1))
+
+    @classmethod
+    def read(cls, path: Path) -> Evaluation:
+        return cls.from_json(json.loads(path.read_text("utf-8")))
+
+
+def counts_phones(recognizer: str) -> bool:
+    """Whether its "words" are phones: error rates are then phone error rates."""
+    return recognizer.endswith("-phones")
+
+
+def phones(text: str) -> str:
+    from clock_attention.speech.text.phonemes import WORD_BOUNDARY, phonemizer
+
+    return " ".join(token for token in phonemizer("arpabet")(text).tokens if token not in (WORD_BOUNDARY, ",", "."))
+
+
+def paired_difference(first: Evaluation, second: Evaluation, recognizer: str, measure: Measure = "wer") -> Interval:
+    """First minus second, with the interval of resamples that draw the same sentences for both."""
+    for one in (first, second):
+        if recognizer not in one.recognizers:
+            raise ValueError(f"{one.title} was not heard by {recognizer!r}, only by {', '.join(one.recognizers)}")
+    return difference(first.scores[recognizer], second.scores[recognizer], measure)
+
+
+@dataclass(frozen=True)
+class Keys:
+    """Under which one utterance's results are kept."""
+
+    spoken: str
+    heard: dict[str, str]  # by recognizer
+    opinions: dict[str, str]  # by predictor
+
+    @classmethod
+    def of(cls, system: System, prompt: Prompt, chain: Chain) -> Keys:
+        # A change of the program can change what a model says; without the version, old results would answer for it.
+        spoken = digest(version("clock-attention"), system.fingerprint, system.identity(prompt))
+        sound = digest(spoken, chain.vocoder.fingerprint if system.vocoded else "no vocoder")
+        return cls(
+            spoken=sound,
+            heard={name: digest(sound, name, one.fingerprint) for name, one in chain.recognizers.items()},
+            opinions={name: digest(sound, name, one.fingerprint) for name, one in chain.predictors.items()},
+        )
+
+    @property
+    def file(self) -> str:
+        """Under which its audio is kept."""
+        return f"{self.spoken}.flac"
+
+    @property
+    def all(self) -> list[str]:
+        return [self.spoken, *self.heard.values(), *self.opinions.values()]
+
+
+Report = Callable[[int], None]
+
+
+def nothing(done: int) -> None:
+    """Where nobody watches."""
+
+
+def evaluate(
+    system: System,
+    prompts: Sequence[Prompt],
+    listeners: Listeners,
+    cache: Cache,
+    *,
+    rank: int = 0,
+    world: int = 1,
+    audio: Path | None = None,
+    report: Report = nothing,
+    seed: int = 0,
+) -> Evaluation | None:
+    """Score a system on prompts; only what the cache does not hold is spoken, vocoded and recognised.
+
+    Args:
+        listeners: vocoder and recognizers, in one process or several.
+        rank, world: this process takes every `world`-th prompt; None is returned while others have work to do.
+            Call again with world = 1 after all have finished, and their results are put together.
+        audio: folder to keep the audio in, one flac an utterance; a recognizer that is added later then listens to it.
+        report: told the number of utterances that have just been finished.
+    """
+    if not prompts:
+        raise ValueError("no prompts to speak")
+    for prompt in prompts:
+        require_words(prompt.text)
+    chain = listeners.chain
+    keys = {place: Keys.of(system, prompt, chain) for place, prompt in enumerate(prompts)}
+    mine = list(range(len(prompts)))[rank::world]
+    todo = [
+        place
+        for place in mine
+        if any(cache.get(key) is None for key in keys[place].all)
+        or (audio is not None and not (audio / keys[place].file).exists())
+    ]
+    report(len(mine) - len(todo))
+    by_key = {keys[place].spoken: place for place in todo}
+    for heard in listeners.hear(jobs(system, prompts, keys, sorted(by_key.values()), cache, audio)):
+        remember(cache, keys[by_key[heard.key]], heard)
+        report(1)
+    report(len(todo) - len(by_key))  # prompts that say the same
+    if any(cache.get(key) is None for one in keys.values() for key in one.all):
+        return None
+    return Evaluation(
+        system=system.name,
+        length=str(system.length),
+        fingerprint=system.fingerprint,
+        vocoder=chain.vocoder.fingerprint if system.vocoded else "",
+        recognizers={name: one.fingerprint for name, one in chain.recognizers.items()},
+        results=tuple(collect(prompt, keys[place], cache, audio) for place, prompt in enumerate(prompts)),
+        mpr=system.length.mpr,
+        vocoder_name=chain.vocoder.name if system.vocoded else "none",
+        seed=seed,
+    )
+
+
+def jobs(
+    system: System,
+    prompts: Sequence[Prompt],
+    keys: dict[int, Keys],
+    places: Sequence[int],
+    cache: Cache,
+    audio: Path | None,
+) -> Iterator[Job]:
+    """What has to be heard, spoken in batches of similar length; what an earlier run has kept is not spoken again."""
+    silent = []
+    for place in places:
+        kept = kept_audio(audio / keys[place].file) if audio else None
+        row = cache.get(keys[place].spoken)
+        if kept and row is not None:
+            yield job(keys[place], Sound(row["frames"], measures=row["measures"], **kept), cache, audio)
+        else:
+            silent.append(place)
+    # The longest first: where memory is short, that shows at once, and the time left is never underestimated.
+    order = sorted(silent, key=lambda place: system.size(prompts[place]), reverse=True)
+    for start in range(0, len(order), BATCH):
+        batch = order[start : start + BATCH]
+        for place, sound in zip(batch, system.say([prompts[place] for place in batch]), strict=True):
+            one = keys[place]
+            if cache.get(one.spoken) is None:
+                cache.put(one.spoken, {"text": prompts[place].text, "frames": sound.frames, "measures": sound.measures})
+            yield job(one, sound, cache, audio)
+
+
+def job(keys: Keys, sound: Sound, cache: Cache, audio: Path | None) -> Job:
+    return Job(
+        key=keys.spoken,
+        sound=sound,
+        recognizers=tuple(name for name, key in keys.heard.items() if cache.get(key) is None),
+        predictors=tuple(name for name, key in keys.opinions.items() if cache.get(key) is None),
+        audio=audio / keys.file if audio else None,
+    )
+
+
+def remember(cache: Cache, keys: Keys, heard: Heard) -> None:
+    for name, transcript in heard.transcripts.items():
+        cache.put(keys.heard[name], {"recognizer": name, "transcript": transcript, "seconds": heard.seconds})
+    for name, scores in heard.opinions.items():
+        cache.put(keys.opinions[name], {"predictor": name, "scores": scores})
+
+
+def collect(prompt: Prompt, keys: Keys, cache: Cache, audio: Path | None) -> Result:
+    spoken = row(cache, keys.spoken)
+    heard = {name: row(cache, key) for name, key in keys.heard.items()}
+    return Result(
+        id=prompt.id,
+        group=prompt.group,
+        text=prompt.text,
+        frames=spoken["frames"],
+        seconds=next(iter(heard.values()))["seconds"],
+        measures=spoken["measures"],
+        transcripts={name: one["transcript"] for name, one in heard.items()},
+        opinions={name: row(cache, key)["scores"] for name, key in keys.opinions.items()},
+        audio=keys.file if audio else "",
+    )
+
+
+def row(cache: Cache, key: str) -> Row:
+    found = cache.get(key)
+    assert found is not None
+    return found

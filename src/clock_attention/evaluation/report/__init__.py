@@ -1,0 +1,1 @@
+"""Evaluations as tables, figures and pages."""

@@ -1,0 +1,92 @@
+"""Evaluations as tables of text: rows of cells, the first of them the header. For the terminal and for reports."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from clock_attention.evaluation.pipeline.evaluate import Evaluation, counts_phones, paired_difference
+from clock_attention.evaluation.report.document import Cells
+from clock_attention.evaluation.scoring.faults import COUNTED
+from clock_attention.evaluation.scoring.metrics import Interval, Measure
+
+MEASURES = {  # of the alignment, and their headings
+    "word_skips": "words skipped",
+    "word_skips_in_mean": "words skipped, mean attention",
+    "words_under_a_step": "words under one step",
+    "word_repeats": "words repeated",
+    "skipped": "phonemes skipped",
+    "repeated": "phonemes repeated",
+    "expected_violations": "steps back",
+    "coverage": "coverage",
+    "focus": "focus",
+    "normalized_entropy": "entropy",
+    "diagonal_deviation": "off diagonal",
+}
+
+
+def score_table(evaluations: Sequence[Evaluation]) -> Cells:
+    """One row for each system and recognizer. Of phone recognizers, the rate, skips and repeats are those of phones."""
+    opinions = sorted({f"{name} {part}" for one in evaluations for name, s in one.opinions.items() for part in s})
+    header = ["system", "length", "recognizer", "WER", "CER", "S / D / I", "skips", "repeats", *opinions]
+    rows = []
+    for one in evaluations:
+        for recognizer, score in one.scores.items():
+            words = score.words
+            characters = "" if counts_phones(recognizer) else str(score.cer)
+            cells = [one.system, one.length, recognizer, str(score.wer), characters]
+            cells += [f"{words.substitutions} / {words.deletions} / {words.insertions}"]
+            cells += [str(score.skips), str(score.repeats)]
+            found = {f"{name} {part}": value for name, s in one.opinions.items() for part, value in s.items()}
+            rows.append(cells + [f"{found[name]:.2f}" if name in found else "" for name in opinions])
+    return [header, *rows]
+
+
+def alignment_table(evaluations: Sequence[Evaluation]) -> Cells:
+    """One row for each system that has an alignment."""
+    rows = []
+    for one in evaluations:
+        if one.alignment:
+            rows.append([one.system, one.length, *(number(name, one.alignment.get(name)) for name in MEASURES)])
+    return [["system", "length", *MEASURES.values()], *rows]
+
+
+def difference_table(evaluations: Sequence[Evaluation], pairs: Sequence[tuple[int, int]] | None = None) -> Cells:
+    """Paired differences of the first system to the others, or of the pairs given by their places."""
+    pairs = [(0, other) for other in range(1, len(evaluations))] if pairs is None else pairs
+    rows = []
+    for first, second in pairs:
+        one, other = evaluations[first], evaluations[second]
+        for recognizer in one.recognizers:
+            if recognizer in other.recognizers:
+                wer = paired_difference(one, other, recognizer)
+                cer = paired_difference(one, other, recognizer, "cer")
+                name = f"{one.title} − {other.title}"
+                rows.append([name, recognizer, points(wer), points(cer)])
+    return [["difference", "recognizer", "WER, points", "CER, points"], *rows]
+
+
+def points(interval: Interval) -> str:
+    return f"{100 * interval.estimate:+.2f} [{100 * interval.low:+.2f}, {100 * interval.high:+.2f}]"
+
+
+def number(name: str, value: float | None) -> str:
+    if value is None:  # results of a version that did not measure it
+        return ""
+    return f"{value:.0f}" if name in COUNTED else f"{value:.3f}"
+
+
+def sweep_table(evaluations: Sequence[Evaluation], recognizer: str, measure: Measure = "wer") -> Cells:
+    """One row a system, one column a length."""
+    scored = [one for one in evaluations if recognizer in one.recognizers]
+    lengths = list(dict.fromkeys(one.length for one in sorted(scored, key=lambda one: one.mpr or 0.0)))
+    rows = []
+    for system in dict.fromkeys(one.system for one in scored):
+        found = {
+            one.length: percent(one.scores[recognizer].interval(measure)) for one in scored if one.system == system
+        }
+        rows.append([system, *(found.get(length, "") for length in lengths)])
+    return [["system", *lengths], *rows]
+
+
+def percent(interval: Interval) -> str:
+    return f"{100 * interval.estimate:.1f} [{100 * interval.low:.1f}, {100 * interval.high:.1f}]"

@@ -1,0 +1,1 @@
+"""What is measured of one utterance: errors of recognizers, alignment faults, predicted opinion."""

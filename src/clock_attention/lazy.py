@@ -1,0 +1,33 @@
+"""Names of a package that are imported when first asked for: torch takes seconds, which not every program needs."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from typing import Any
+from warnings import warn
+
+
+def attach(package: str, modules: Mapping[str, str]) -> Callable[[str], Any]:
+    """A `__getattr__` for `package`: `modules` maps each public name to the submodule that defines it."""
+
+    def __getattr__(name: str) -> Any:
+        if name not in modules:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        found = getattr(import_module(f"{package}.{modules[name]}"), name)
+        setattr(sys.modules[package], name, found)
+        return found
+
+    return __getattr__
+
+
+def moved(old: str, new: str) -> Callable[[str], Any]:
+    """A `__getattr__` for a module whose contents now live in `new`: every name still works, with a warning."""
+
+    def __getattr__(name: str) -> Any:
+        found = getattr(import_module(new), name)
+        warn(f"{old} has moved: import {name} from {new}", DeprecationWarning, stacklevel=2)
+        return found
+
+    return __getattr__

@@ -1,0 +1,1 @@
+"""Waveforms, mel spectrograms, sound files."""

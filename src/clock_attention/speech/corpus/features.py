@@ -1,0 +1,127 @@
+"""From an item (a recording, or a text for the teacher) to its row and mel frames; from a shard of items to files."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import soundfile
+
+from clock_attention.files import write_atomically
+from clock_attention.speech.audio.mel import MelConfig, MelSpectrogram
+from clock_attention.speech.audio.wave import resample, trim_silence
+from clock_attention.speech.corpus.checks import Limits, Recording, Rejected, check_frames, check_wave, load_recording
+from clock_attention.speech.corpus.store import Rejection
+from clock_attention.speech.corpus.teacher import TEACHER_RATE, Reading, Teacher
+from clock_attention.speech.text.phonemes import UnreadableTextError, phonemizer, token_ids
+
+Item = Recording | Reading
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Everything besides the items that decides what the store will contain."""
+
+    mel: MelConfig
+    phonemizer: str = "hibari"
+    dtype: str = "float16"
+    silence: float = 0.05
+    silence_db: float = 45.0
+    valid: float = 0.02
+    test: float = 0.02
+    limits: Limits = field(default_factory=Limits)
+    hours: float | None = None
+    keep_audio: bool = False
+
+    def to_json(self) -> dict[str, Any]:
+        return {**asdict(self), "mel": self.mel.model_dump()}
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What the progress bar shows after each shard."""
+
+    items: int
+    rejected: int
+    seconds: float
+    resumed: bool
+
+
+class Worker:
+    """Turns shards of items into files. One per process; models are loaded once."""
+
+    def __init__(self, out: Path, settings: Settings) -> None:
+        self.out = out
+        self.settings = settings
+        self.mel = MelSpectrogram(settings.mel)
+        self.reader = phonemizer(settings.phonemizer)
+        self.teacher = Teacher()
+
+    def shard(self, number: int, items: Sequence[Item]) -> Progress:
+        frames, rows, rejected = [], [], []
+        for item in items:
+            try:
+                row, mel = self.utterance(item)
+            except Rejected as rejection:
+                rejected.append(asdict(Rejection(item.id, rejection.reason, rejection.detail)))
+                continue
+            frames.append(mel)
+            rows.append(row)
+        n_mels = self.settings.mel.n_mels
+        joined = np.concatenate(frames) if frames else np.zeros((0, n_mels), self.settings.dtype)
+        save_atomically(shard_path(self.out, number, "npy"), joined)
+        seconds = len(joined) / self.settings.mel.frames_per_second
+        done = {"utterances": rows, "rejected": rejected, "seconds": seconds}
+        write_atomically(shard_path(self.out, number, "json"), json.dumps(done, ensure_ascii=False))
+        return Progress(len(items), len(rejected), seconds, resumed=False)
+
+    def utterance(self, item: Item) -> tuple[dict[str, Any], np.ndarray[Any, Any]]:
+        settings, rate = self.settings, self.settings.mel.sample_rate
+        try:
+            phonemes = self.reader(item.text)
+        except UnreadableTextError as error:
+            raise Rejected("no phonemes", str(error)) from None
+        if isinstance(item, Reading):
+            wave = resample(self.teacher(item), TEACHER_RATE, rate)
+        else:
+            wave = load_recording(item, rate)
+        check_wave(wave, settings.limits)
+        wave = trim_silence(wave, rate, settings.silence, settings.silence_db)
+        check_frames(len(wave) / rate, settings.mel.frames(len(wave)), len(phonemes), settings.limits)
+        if settings.keep_audio:
+            path = self.out / "wavs" / f"{item.id}.wav"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            soundfile.write(path, wave, rate, subtype="PCM_16")
+        mel = self.mel(wave).numpy().astype(settings.dtype)
+        row = {
+            "id": item.id,
+            "text": item.text,
+            "tokens": token_ids(phonemes.tokens, self.reader.symbols),
+            "word_index": phonemes.word_index,
+            "words": phonemes.words,
+            "frames": len(mel),
+            "group": item.group,
+            "speed": item.speed if isinstance(item, Reading) else 1.0,
+        }
+        return row, mel
+
+
+def shard_path(out: Path, number: int, suffix: str) -> Path:
+    return out / "shards" / f"{number:06d}.{suffix}"
+
+
+def read_shard(out: Path, number: int) -> dict[str, Any]:
+    table: dict[str, Any] = json.loads(shard_path(out, number, "json").read_text(encoding="utf-8"))
+    return table
+
+
+def save_atomically(path: Path, array: np.ndarray[Any, Any]) -> None:
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    with open(temporary, "wb") as file:
+        np.save(file, array)
+    os.replace(temporary, path)

@@ -1,0 +1,64 @@
+"""Several feature stores of one speaker as one: short and long phrases, several paces, old and new recordings."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from itertools import accumulate
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from clock_attention.speech.corpus.protocols import Corpus
+from clock_attention.speech.corpus.store import FeatureStore, Utterance
+
+
+class JoinedStore:
+    """Utterances of all stores in their order. Statistics are pooled, each store weighing as many frames as it has."""
+
+    def __init__(self, stores: Sequence[FeatureStore]) -> None:
+        first = stores[0]
+        for other in stores[1:]:
+            for what, mine, theirs in (
+                ("mel definition", first.mel_config, other.mel_config),
+                ("phonemizer", first.header["phonemizer"], other.header["phonemizer"]),
+            ):
+                if mine != theirs:
+                    raise ValueError(
+                        f"{first.path} and {other.path} differ in their {what}: prepare both with the same one"
+                    )
+        self.stores = list(stores)
+        self.symbols, self.mel_config = first.symbols, first.mel_config
+        self.header: dict[str, Any] = {
+            "phonemizer": first.header["phonemizer"],
+            "source": " + ".join(str(store.header.get("source", "unknown")) for store in stores),
+        }
+        self.utterances: list[Utterance] = [row for store in stores for row in store.utterances]
+        self.firsts = [0, *accumulate(len(store) for store in stores)]
+        frames = torch.tensor([float(store.frames.shape[0]) for store in stores])
+        weight = (frames / frames.sum())[:, None]
+        means, stds = (torch.stack([getattr(store, name) for store in stores]) for name in ("mean", "std"))
+        self.mean = (weight * means).sum(0)  # (n_mels,)
+        self.std = (weight * (stds.square() + (means - self.mean).square())).sum(0).sqrt()  # (n_mels,)
+        self.mpr = float(frames.sum()) / sum(len(row.tokens) for row in self.utterances)
+
+    def mel(self, index: int) -> Tensor:
+        store = bisect_right(self.firsts, index) - 1
+        return self.stores[store].mel(index - self.firsts[store])
+
+    def tokens(self, index: int) -> Tensor:
+        store = bisect_right(self.firsts, index) - 1
+        return self.stores[store].tokens(index - self.firsts[store])
+
+    def split(self, name: str) -> list[int]:
+        return [
+            first + index for first, store in zip(self.firsts, self.stores, strict=False) for index in store.split(name)
+        ]
+
+
+def open_corpora(paths: Sequence[Path]) -> Corpus:
+    """One feature store, or several as one."""
+    stores = [FeatureStore.open(path) for path in paths]
+    return stores[0] if len(stores) == 1 else JoinedStore(stores)

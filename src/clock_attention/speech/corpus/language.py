@@ -1,0 +1,43 @@
+"""The language of a voice: phoneme inventory, mel definition, statistics."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from clock_attention.speech.audio.mel import MelConfig
+from clock_attention.speech.corpus.protocols import Corpus
+
+
+class Language(BaseModel):
+    """How text becomes tokens and frames become numbers: what a model cannot be used without."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    phonemizer: str
+    symbols: tuple[str, ...]
+    mel: MelConfig
+    mean: tuple[float, ...]  # of each mel bin
+    std: tuple[float, ...]
+    mpr: float = Field(gt=0)  # mel frames per phoneme of natural speech
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Language:
+        for name in ("mean", "std"):
+            if len(getattr(self, name)) != self.mel.n_mels:
+                raise ValueError(f"{name} has {len(getattr(self, name))} values, expected one for each mel bin")
+        if min(self.std) <= 0:
+            raise ValueError("std must be positive in every mel bin")
+        if len(set(self.symbols)) != len(self.symbols):
+            raise ValueError("symbols must all be different")
+        return self
+
+    @classmethod
+    def of(cls, store: Corpus) -> Language:
+        return cls(
+            phonemizer=store.header["phonemizer"]["name"],
+            symbols=store.symbols,
+            mel=store.mel_config,
+            mean=tuple(store.mean.tolist()),
+            std=tuple(store.std.tolist()),
+            mpr=store.mpr,
+        )

@@ -1,0 +1,46 @@
+"""What training asks of a corpus; `FeatureStore` and `JoinedStore` are two."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from torch import Tensor
+
+from clock_attention.speech.audio.mel import MelConfig
+
+
+class Row(Protocol):
+    """What batching asks of an utterance."""
+
+    @property
+    def id(self) -> str: ...
+    @property
+    def frames(self) -> int: ...
+    @property
+    def natural_frames(self) -> int: ...
+    @property
+    def tokens(self) -> Sequence[int]: ...
+
+
+class Features(Protocol):
+    """What training asks of a corpus; `FeatureStore` is one."""
+
+    mean: Tensor
+    std: Tensor
+
+    @property
+    def utterances(self) -> Sequence[Row]: ...
+    def mel(self, index: int) -> Tensor: ...
+    def tokens(self, index: int) -> Tensor: ...
+
+
+class Corpus(Features, Protocol):
+    """What a run asks of a feature store."""
+
+    symbols: tuple[str, ...]
+    mel_config: MelConfig
+    mpr: float
+    header: dict[str, Any]
+
+    def split(self, name: str) -> Sequence[int]: ...

@@ -1,0 +1,177 @@
+"""The feature store: a prepared corpus as one memory-mapped array of mel frames and a table of utterances.
+
+    STORE/store.json         definition of the mel, the phoneme inventory, statistics, how it was made
+    STORE/mel.npy            (all frames, n_mels) log-mel, un-normalised, utterance after utterance
+    STORE/utterances.jsonl   one row an utterance: id, text, tokens, place in mel.npy, split
+    STORE/rejected.jsonl     what was left out, and why
+
+`store.json` is written last: a folder without it is a preparation that has not finished.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from clock_attention.files import write_atomically
+from clock_attention.speech.audio.mel import MelConfig
+from clock_attention.speech.text.phonemes import Phonemizer, phonemizer
+
+FORMAT = 1
+SPLITS = ("train", "valid", "test")
+# Bins that never change (band-limited recordings) have no spread: dividing by it would be NaN at the first step.
+STD_FLOOR = 0.1
+
+
+@dataclass(frozen=True)
+class Utterance:
+    """One row of the table. `group` names the source text: all phrases and speeds of it share a split."""
+
+    id: str
+    text: str
+    tokens: tuple[int, ...]
+    word_index: tuple[int, ...]
+    words: tuple[str, ...]
+    frames: int
+    offset: int
+    split: str
+    group: str
+    speed: float
+
+    @property
+    def mpr(self) -> float:
+        """Mel frames per phoneme token."""
+        return self.frames / len(self.tokens)
+
+    @property
+    def natural_frames(self) -> int:
+        """Frames at speed 1, about: what a model should call the natural length of this text."""
+        return max(1, round(self.frames * self.speed))
+
+    @classmethod
+    def from_row(cls, row: dict[str, Any]) -> Utterance:
+        row = {key: tuple(value) if isinstance(value, list) else value for key, value in row.items()}
+        return cls(**row)
+
+    def to_row(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class Rejection:
+    """An utterance that was left out of the store."""
+
+    id: str
+    reason: str
+    detail: str
+
+
+class FeatureStore:
+    """Read access. Nothing but the table is loaded; `mel` reads the frames asked for."""
+
+    def __init__(self, path: Path, header: dict[str, Any]) -> None:
+        self.path = path
+        self.header = header
+        self.mel_config = MelConfig.model_validate(header["mel"])
+        self.symbols: tuple[str, ...] = tuple(header["phonemizer"]["symbols"])
+        self.mean = torch.tensor(header["mean"], dtype=torch.float32)  # (n_mels,)
+        self.std = torch.tensor(header["std"], dtype=torch.float32)  # (n_mels,)
+        self.mpr: float = header["mpr"]
+
+    @classmethod
+    def open(cls, path: str | Path) -> FeatureStore:
+        path = Path(path)
+        try:
+            header = json.loads((path / "store.json").read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            state = (
+                "its preparation has not finished: run the same command again"
+                if (path / "shards").exists()
+                else ("make one with `clock-attention corpus prepare` or `clock-attention corpus synthesize`")
+            )
+            raise FileNotFoundError(f"{path} is not a feature store (no store.json); {state}") from None
+        if header.get("format") != FORMAT:
+            raise ValueError(
+                f"{path} has store format {header.get('format')}, this version reads {FORMAT}: prepare it again"
+            )
+        return cls(path, header)
+
+    def __len__(self) -> int:
+        return len(self.utterances)
+
+    @cached_property
+    def utterances(self) -> list[Utterance]:
+        return [Utterance.from_row(row) for row in read_rows(self.path / "utterances.jsonl")]
+
+    @cached_property
+    def rejected(self) -> list[Rejection]:
+        return [Rejection(**row) for row in read_rows(self.path / "rejected.jsonl")]
+
+    @cached_property
+    def frames(self) -> np.ndarray[Any, Any]:
+        return np.load(self.path / "mel.npy", mmap_mode="r")
+
+    @cached_property
+    def phonemizer(self) -> Phonemizer:
+        """The phonemizer that made the tokens; refuses one whose inventory has changed since."""
+        reader = phonemizer(self.header["phonemizer"]["name"])
+        if reader.symbols != self.symbols:
+            raise ValueError(f"{self.path} was made with another inventory of {reader.name!r}: prepare it again")
+        return reader
+
+    def mel(self, index: int) -> Tensor:
+        """Log-mel of an utterance, un-normalised, float32 (frames, n_mels)."""
+        utterance = self.utterances[index]
+        frames = self.frames[utterance.offset : utterance.offset + utterance.frames]
+        return torch.from_numpy(frames.astype(np.float32))
+
+    def tokens(self, index: int) -> Tensor:
+        """Token ids, int64 (tokens,)."""
+        return torch.tensor(self.utterances[index].tokens, dtype=torch.long)
+
+    def split(self, name: str) -> list[int]:
+        """Indices of the utterances of "train", "valid" or "test"."""
+        if name not in SPLITS:
+            raise ValueError(f"unknown split {name!r}; choose one of {', '.join(SPLITS)}")
+        return [index for index, utterance in enumerate(self.utterances) if utterance.split == name]
+
+    @property
+    def hours(self) -> float:
+        return self.frames.shape[0] / self.mel_config.frames_per_second / 3600
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Data-loading workers open the memory map themselves instead of receiving gigabytes.
+        return {key: value for key, value in self.__dict__.items() if key not in ("frames", "phonemizer")}
+
+
+def assign_splits(groups: list[str], valid: float, test: float) -> list[str]:
+    """Split of each utterance, from a hash of its group alone: growing a corpus moves nothing between splits.
+
+    Where a small corpus leaves a split empty, the group with the hash nearest to that split is moved into it.
+    """
+    if valid < 0 or test < 0 or valid + test >= 1:
+        raise ValueError(f"valid and test are fractions with valid + test < 1, got {valid} and {test}")
+    place = {group: int.from_bytes(hashlib.sha256(group.encode()).digest()[:8], "big") / 2**64 for group in groups}
+    split = {group: "valid" if x < valid else "test" if x < valid + test else "train" for group, x in place.items()}
+    for name, fraction in (("valid", valid), ("test", test)):
+        spare = sorted((group for group in split if split[group] == "train"), key=place.__getitem__)
+        if fraction > 0 and name not in split.values() and len(spare) > 1:
+            split[spare[0]] = name
+    return [split[group] for group in groups]
+
+
+def write_rows(path: Path, rows: list[dict[str, Any]]) -> None:
+    write_atomically(path, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
+
+
+def read_rows(path: Path) -> list[dict[str, Any]]:
+    with open(path, encoding="utf-8") as lines:
+        return [json.loads(line) for line in lines]

@@ -1,0 +1,1 @@
+"""The acoustic model: phonemes to mel frames."""

@@ -1,0 +1,71 @@
+"""Options of the acoustic model."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, PositiveFloat, PositiveInt, model_validator
+
+Share = Annotated[float, Field(ge=0, lt=1)]
+
+
+class Section(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class ModelConfig(Section):
+    """The acoustic model. Every option is there for clock and for dot attention alike."""
+
+    cross_attention: Literal["clock", "dot"] = "clock"
+    decoding: Literal["parallel", "autoregressive"] = "parallel"
+    symbols: PositiveInt = 42  # taken from the corpus when training starts
+    mels: PositiveInt = 80  # likewise
+
+    width: PositiveInt = 256
+    heads: PositiveInt = 4
+    encoder_layers: PositiveInt = 6
+    decoder_layers: PositiveInt = 4
+    feed_forward: PositiveInt = 1024
+    feed_forward_kernel: Literal[1, 3, 5, 7, 9] = 1  # 1: the Transformer's linear layers; more: a convolution over time
+    norm_first: bool = False
+    dropout: Share = 0.1
+    attention_dropout: Share = 0.0  # of self-attention; Algorithm 1 has none in cross-attention
+    out_proj: bool = False  # output projection of the cross-attention
+    # Clock attention only; dot attention's projections can scale themselves. Learned or constant, from this value.
+    logit_scale: Literal["learned", "constant"] = "constant"
+    logit_scale_start: PositiveFloat = 1.0
+    clock_width: PositiveInt | None = None  # channels of each head's clock; None: the head's width, as in the paper
+
+    # Encoder: sinusoids, or relative positions by rotation in self-attention, which no text is too long for.
+    encoder_positions: Literal["absolute", "rotary"] = "absolute"
+    # Decoder. normalized: sinusoids of the share of the utterance, in natural frames of the source, so that any
+    # requested length looks like one seen in training; rotary: the same plus relative positions in self-attention
+    # (in autoregressive decoding, where the share is unknown: relative positions alone).
+    positions: Literal["absolute", "normalized", "rotary"] = "absolute"
+
+    frames_per_step: Annotated[int, Field(ge=1, le=8)] = 1  # the reduction factor: mel frames per decoder step
+    postnet_layers: Annotated[int, Field(ge=0)] = 0
+    # Autoregressive decoding only.
+    clocks: Literal["causal", "unnormalized"] = "causal"  # unnormalized: as printed in the paper
+    causal_norm: Literal["none", "rms", "channel", "cumulative"] = "none"
+    prenet_width: Annotated[int, Field(ge=0)] = (
+        0  # 0: one linear layer; else two ReLU layers of this width with dropout
+    )
+    prenet_dropout: Share = 0.5
+
+    @model_validator(mode="after")
+    def _consistent(self) -> ModelConfig:
+        if self.width % self.heads or (self.width // self.heads) % 2:
+            raise ValueError(
+                f"width {self.width} with {self.heads} heads: the width of a head must be an even whole number"
+            )
+        return self
+
+    @property
+    def autoregressive(self) -> bool:
+        return self.decoding == "autoregressive"
+
+    @property
+    def target_clocks(self) -> str:
+        """The kind of clocks that the decoding asks for."""
+        return self.clocks if self.autoregressive else "normalized"

@@ -1,0 +1,1 @@
+"""From free text to phonemes."""

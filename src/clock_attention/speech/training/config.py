@@ -1,0 +1,138 @@
+"""What a run is made of: typed sections, presets as TOML files, and `key=value` changes to them."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from importlib import resources
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, PositiveFloat, PositiveInt, ValidationError, model_validator
+
+from clock_attention.speech.model.config import ModelConfig, Section, Share
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib  # type: ignore[import-not-found, unused-ignore]
+
+
+class TrainingConfig(Section):
+    """The recipe. Everything random in it is a function of the seed and the step: that makes runs resumable."""
+
+    seed: int = 0
+    steps: PositiveInt = 100_000
+    batch_size: PositiveInt = 48  # utterances over all processes
+    batch_frames: Annotated[int, Field(ge=0)] = 0  # at most so many frames with padding, likewise; 0: no limit
+    longest_tokens: Annotated[int, Field(ge=0)] = 0  # utterances with more are left out, of validation too; 0: none are
+    # Short utterances are easier to align: training starts with this share, the shortest, and has grown to all of them
+    # after so many steps.
+    short_share: Annotated[float, Field(gt=0, le=1)] = 1.0
+    short_steps: Annotated[int, Field(ge=0)] = 0
+    learning_rate: PositiveFloat = 1e-4
+    schedule: Literal["constant", "cosine"] = "constant"
+    warmup_steps: Annotated[int, Field(ge=0)] = 0
+    final_rate: Annotated[float, Field(ge=0, le=1)] = 0.02  # of the learning rate, where the cosine ends
+    betas: tuple[float, float] = (0.9, 0.999)
+    weight_decay: Annotated[float, Field(ge=0)] = 0.01
+    # Of the learning rate, for a learned logit_scale: Adam moves a lone number by about its rate a step, however far it
+    # has to go, and sharp alignments want it well above 10.
+    logit_scale_rate: PositiveFloat = 1.0
+    clip: Annotated[float, Field(ge=0)] = 1.0  # gradient norm; 0: none
+    ema: Share = 0.0  # decay of the averaged weights; 0: none
+    end_of_clock: Annotated[float, Field(ge=0)] = (
+        0.1  # weight of the loss that brings causal clocks to 1 at the last frame
+    )
+    # Autoregressive decoding: up to this share of the decoder's steps hear what the model itself makes of the steps
+    # before, as they will when it speaks; between none and so many, utterance by utterance. Costs a forward pass.
+    own_frames: Annotated[float, Field(ge=0, le=1)] = 0.0
+    # Parallel decoding: after so many steps, this share of the L1 compares every frame with the true one that the best
+    # path in time, at most `timing_play` frames off, pairs it with (warping.py). The rest keeps the timing.
+    warped_share: Annotated[float, Field(ge=0, le=1)] = 0.0
+    warped_from: Annotated[int, Field(ge=0)] = 0
+    timing_play: PositiveInt = 12
+    # Time-stretch: this share of the utterances gets a length between these factors of its own.
+    stretch_share: Annotated[float, Field(ge=0, le=1)] = 0.0
+    stretch_shortest: PositiveFloat = 0.5
+    stretch_longest: PositiveFloat = 1.7
+
+    validate_every: PositiveInt = 1000  # steps
+    validation_utterances: PositiveInt = 64
+    pictures: Annotated[int, Field(ge=0)] = 2
+    checkpoint_minutes: PositiveFloat = 10.0
+    log_every: PositiveInt = 50
+
+    @model_validator(mode="after")
+    def _consistent(self) -> TrainingConfig:
+        if self.stretch_shortest > self.stretch_longest:
+            raise ValueError(f"stretch_shortest {self.stretch_shortest} exceeds stretch_longest {self.stretch_longest}")
+        return self
+
+
+class RunConfig(Section):
+    """A preset, as changed by the user and completed with what the corpus says."""
+
+    model: ModelConfig = ModelConfig()
+    training: TrainingConfig = TrainingConfig()
+
+    def changed(self, assignments: Iterable[str]) -> RunConfig:
+        """With `key=value` or `section.key=value` applied; values as in TOML, quotes around words optional."""
+        tables = self.model_dump()
+        for assignment in assignments:
+            section, key, value = self._parse(assignment)
+            tables[section][key] = value
+        return validated(tables)
+
+    def _parse(self, assignment: str) -> tuple[str, str, Any]:
+        name, equals, text = assignment.partition("=")
+        if not equals:
+            raise ValueError(f"--set {assignment}: expected key=value, for example width=192")
+        sections = {section: type(getattr(self, section)).model_fields for section in type(self).model_fields}
+        section, dot, key = name.strip().partition(".")
+        if not dot:
+            section, key = next((s for s, keys in sections.items() if section in keys), ""), section
+        if key not in sections.get(section, ()):
+            known = ", ".join(sorted(key for keys in sections.values() for key in keys))
+            raise ValueError(f"--set {assignment}: there is no option {name.strip()!r}; known are {known}")
+        try:
+            value = tomllib.loads(f"value = {text}")["value"]
+        except tomllib.TOMLDecodeError:
+            value = text.strip()
+        return section, key, value
+
+
+def validated(tables: dict[str, Any], source: str = "") -> RunConfig:
+    try:
+        return RunConfig.model_validate(tables)
+    except ValidationError as error:
+        faults = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']} (got {e['input']!r})" for e in error.errors())
+        raise ValueError(f"{source or 'configuration'}: {faults}") from None
+
+
+def preset_names() -> list[str]:
+    return sorted(Path(entry.name).stem for entry in presets_folder().iterdir() if entry.name.endswith(".toml"))
+
+
+def load_preset(name: str) -> RunConfig:
+    """One of the presets in the package, or a TOML file of one's own."""
+    if name.endswith(".toml"):
+        try:
+            text = Path(name).read_text("utf-8")
+        except OSError as error:
+            raise ValueError(f"--preset {name}: cannot read that file ({error.strerror})") from None
+    elif name in preset_names():
+        text = (presets_folder() / f"{name}.toml").read_text("utf-8")
+    else:
+        raise ValueError(
+            f"--preset {name}: expected one of {', '.join(preset_names())}, or the path of a .toml file with "
+            "[model] and [training] tables"
+        )
+    try:
+        return validated(tomllib.loads(text), f"preset {name}")
+    except tomllib.TOMLDecodeError as error:
+        raise ValueError(f"preset {name}: not a TOML file: {error}") from None
+
+
+def presets_folder() -> Any:
+    return resources.files("clock_attention.speech.training") / "presets"

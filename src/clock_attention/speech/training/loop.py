@@ -1,0 +1,346 @@
+"""The training loop: one for laptop, GPU and cluster, by Lightning Fabric.
+
+Everything random (order, time-stretch, dropout) is drawn from the seed and the step, so a checkpoint holds no
+generator state and a resumed run is bit for bit the run that never stopped.
+"""
+
+from __future__ import annotations
+
+import math
+import signal
+import threading
+import time
+from collections.abc import Sequence
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from lightning_fabric import Fabric
+from torch import Tensor, nn
+
+from clock_attention.speech.corpus.protocols import Corpus
+from clock_attention.speech.model.model import SpeechModel
+from clock_attention.speech.training import checkpoints as checkpoint
+from clock_attention.speech.training.averaging import WeightAverage
+from clock_attention.speech.training.batching import Batch, Batches, Plan
+from clock_attention.speech.training.config import RunConfig, TrainingConfig
+from clock_attention.speech.training.losses import losses
+from clock_attention.speech.training.progress import Reporter, RunLog
+from clock_attention.speech.training.run import RunDescription
+from clock_attention.speech.training.validation import draw, validate
+
+
+class NonFiniteLossError(RuntimeError):
+    """The loss or its gradient is not a number: training stops before the weights are touched."""
+
+
+class Trainer:
+    """A run in progress. `train` below is the way in."""
+
+    def __init__(self, config: RunConfig, store: Corpus, run: Path, fabric: Fabric) -> None:
+        self.config, self.store, self.run, self.fabric = config, store, run, fabric
+        training = config.training
+        items = {name: within(store, store.split(name), training.longest_tokens) for name in ("train", "valid")}
+        self.batches = Batches(store, items["train"], training, fabric.world_size)
+        valid = items["valid"] or items["train"]
+        chosen = np.random.default_rng(training.seed).permutation(len(valid))[: training.validation_utterances]
+        self.valid_items = [valid[place] for place in chosen]
+
+        torch.manual_seed(training.seed)  # the same initial weights on every process
+        self.module = SpeechModel(config.model)
+        self.acoustic = nn.ModuleList(child for name, child in self.module.named_children() if name != "length")
+        optimizer = torch.optim.AdamW(
+            parameter_groups(self.module, training),
+            lr=training.learning_rate,
+            betas=training.betas,
+            weight_decay=training.weight_decay,
+            fused=fabric.device.type in ("cpu", "cuda"),
+        )
+        self.model, self.optimizer = fabric.setup(self.module, optimizer)
+        self.average = WeightAverage(self.module, training.ema) if training.ema else None
+        self.step = 0  # steps done
+        self.seconds = [0.0, 0.0]  # of training so far, over all sessions: by the clock on the wall, and of CPU time
+        self.best = math.inf
+        self.window = [0.0] * 5  # steps, L1, length loss, end loss, gradient norm since the last row of the log
+
+    def save(self, *, best: bool = False) -> None:
+        state = {
+            "model": self.model,
+            "optimizer": self.optimizer,
+            "average": self.average.average if self.average else {},
+            "step": self.step,
+            "seconds": self.seconds,
+            "best": self.best,
+            "window": self.window,
+        }
+        checkpoint.save(self.fabric, self.run / "checkpoints", state, best=best)
+
+    def resume(self, path: Path) -> None:
+        state = checkpoint.read(path)
+        self.module.load_state_dict(state["model"])
+        self.optimizer.load_state_dict(state["optimizer"])
+        if self.average:
+            self.average.load(state["average"])
+        self.step, self.seconds = state["step"], state["seconds"]
+        self.best, self.window = state["best"], state["window"]
+
+    def train_step(self) -> tuple[float, int]:
+        """One step: the batch's L1 and its number of utterances."""
+        training = self.config.training
+        plan = self.batches.plan(self.step)
+        batch = self.batches.load(plan.share(self.fabric.global_rank, self.fabric.world_size)).to(self.fabric.device)
+        for group in self.optimizer.param_groups:
+            group["lr"] = group["rate"] * learning_rate(training, self.step)
+        torch.manual_seed(step_seed(training.seed, self.step, self.fabric.global_rank))
+        heard = batch.mel
+        if self.config.model.autoregressive and training.own_frames:
+            heard = self.with_own_frames(batch, training.own_frames)
+        prediction = self.model(batch.tokens, batch.token_lengths, batch.frames, heard)
+        found = losses(
+            prediction,
+            batch,
+            all_frames=sum(plan.frames),
+            all_items=len(plan.items),
+            warped_share=self.warped_share,
+            play=training.timing_play,
+        )
+        # Fabric's DDP averages gradients over processes; these losses are shares of a sum.
+        loss = found.total(training.end_of_clock) * self.fabric.world_size
+        whole = self.summed(torch.stack([found.mel, found.length, found.end]).detach())
+        self.require_finite(float(whole.sum()), "loss", plan)
+        self.optimizer.zero_grad()
+        self.fabric.backward(loss)
+        norm = self.fabric.clip_gradients(
+            self.acoustic, self.optimizer, max_norm=training.clip or math.inf, error_if_nonfinite=False
+        )
+        assert norm is not None
+        if not self.scaled_gradients:
+            self.require_finite(float(norm), "gradient", plan)
+        self.optimizer.step()
+        self.step += 1
+        if self.average:
+            self.average.update(self.step)
+        now = [1.0, *whole.tolist(), float(norm)]
+        self.window = [a + b for a, b in zip(self.window, now, strict=True)]
+        return float(whole[0]), len(plan.items)
+
+    @property
+    def warped_share(self) -> float:
+        training = self.config.training
+        wanted = not self.config.model.autoregressive and self.step >= training.warped_from
+        return training.warped_share if wanted else 0.0
+
+    @torch.no_grad()
+    def with_own_frames(self, batch: Batch, most: float) -> Tensor:
+        """The target with some decoder steps replaced by what the model says there, given the true frames before.
+
+        One more parallel pass instead of step after step (Mihaylova and Martins, 2019). Whole steps are replaced, so
+        that a step is not told one frame by the other.
+        """
+        with self.fabric.autocast():
+            said = self.module(batch.tokens, batch.token_lengths, batch.frames, batch.mel).mel[:, : batch.mel.shape[1]]
+        share = most * torch.rand(len(batch.frames), 1, device=said.device)
+        steps = int(self.module.steps(batch.frames.max()))
+        own = torch.rand(len(batch.frames), steps, device=said.device) < share  # (B, steps)
+        own = own.repeat_interleave(self.config.model.frames_per_step, 1)[:, : said.shape[1]]
+        return torch.where(own[..., None], said.to(batch.mel.dtype), batch.mel)
+
+    def summed(self, values: Tensor) -> Tensor:
+        return (
+            values if self.fabric.world_size == 1 else torch.as_tensor(self.fabric.all_reduce(values, reduce_op="sum"))
+        )
+
+    @property
+    def scaled_gradients(self) -> bool:
+        """Half precision on a GPU scales losses until gradients overflow now and then: it skips such steps itself."""
+        return getattr(self.fabric._precision, "scaler", None) is not None
+
+    def require_finite(self, value: float, what: str, plan: Plan) -> None:
+        if math.isfinite(value):
+            return
+        ids = ", ".join(self.store.utterances[item].id for item in plan.items)
+        raise NonFiniteLossError(
+            f"step {self.step + 1}: the {what} is {value}. Weights and checkpoints are untouched. The batch: {ids}. "
+            "Look at these recordings (`clock-attention corpus stats`), lower learning_rate, or set clip=1."
+        )
+
+    def log_row(self) -> dict[str, float]:
+        count, *sums = self.window
+        self.window = [0.0] * 5
+        names = ("train_l1", "length_loss", "end_loss", "gradient_norm")
+        return {
+            "step": self.step,
+            "epoch": self.batches.epoch_of(self.step - 1),
+            "seconds": self.seconds[0],
+            "cpu_seconds": self.seconds[1],
+            "learning_rate": learning_rate(self.config.training, self.step - 1),
+            **{name: value / max(1.0, count) for name, value in zip(names, sums, strict=True)},
+        }
+
+    def validated(self) -> tuple[dict[str, float], bool]:
+        """Validation measures of the (averaged) weights, and whether they are the best so far."""
+        with self.average.applied() if self.average else nullcontext():
+            found = validate(self.fabric, self.module, self.store, self.valid_items, self.config)
+            if self.fabric.is_global_zero and self.config.training.pictures:
+                items = self.valid_items[: self.config.training.pictures]
+                draw(self.module, self.store, items, self.run / "pictures", self.step, self.fabric.device)
+        share = self.warped_share
+        loss = (1 - share) * found["valid_l1"] + share * found["valid_warped_l1"]  # as in training
+        best = loss < self.best
+        self.best = min(self.best, loss)
+        return found, best
+
+
+def train(
+    config: RunConfig,
+    store: Corpus,
+    run: Path,
+    *,
+    fabric: Fabric | None = None,
+    resume: bool = False,
+    max_steps: int | None = None,
+    max_minutes: float | None = None,
+    quiet: bool = False,
+) -> Path:
+    """Train until the schedule ends or a limit is reached; returns the last checkpoint.
+
+    Args:
+        config: preset with the user's changes; `symbols` and `mels` are taken from the corpus.
+        store: a feature store, or anything with its methods.
+        run: the folder to write to.
+        fabric: a launched Fabric; None trains in this process on the CPU.
+        resume: continue from the newest checkpoint in `run`, if there is one.
+        max_steps, max_minutes: of this session; the schedule is not shortened by them.
+    """
+    fabric = fabric or Fabric(accelerator="cpu", devices=1)
+    description = RunDescription.of(config, store)
+    folder = run / "checkpoints"
+    existing = checkpoint.checkpoints(folder)
+    if existing and not resume:
+        raise FileExistsError(
+            f"{run} holds a run at {existing[-1].stem}: continue it with --resume, or choose another --out"
+        )
+    trainer = Trainer(description.config, store, run, fabric)
+    if existing:
+        description.require_continues(RunDescription.read(run))
+        trainer.resume(existing[-1])
+    fabric.barrier()
+    if fabric.is_global_zero:
+        folder.mkdir(parents=True, exist_ok=True)
+        checkpoint.remove_unfinished(folder)
+        description.write(run)
+    last = trainer.config.training.steps
+    if max_steps is not None:
+        last = min(last, trainer.step + max_steps)
+    loop(trainer, last, math.inf if max_minutes is None else 60 * max_minutes, quiet)
+    return checkpoint.latest(run)
+
+
+def loop(trainer: Trainer, last: int, seconds: float, quiet: bool) -> None:
+    """Steps, log rows, validation and checkpoints until step `last`, the time limit or a polite signal."""
+    training, fabric = trainer.config.training, trainer.fabric
+    leader = fabric.is_global_zero
+    log = RunLog(trainer.run, trainer.step) if leader else None
+    reporter = Reporter(trainer.step, training.steps, quiet or not leader)
+    stopwatch = Stopwatch(trainer.seconds)
+    begun = saved_at = time.monotonic()
+    saved = trainer.step
+    with PoliteStop() as stop:
+        try:
+            while trainer.step < last:
+                with stopwatch:
+                    l1, count = trainer.train_step()
+                now = time.monotonic()
+                reporter.advance(trainer.step, l1, count)
+                row: dict[str, float] = {}
+                best = False
+                if trainer.step % training.validate_every == 0 or trainer.step == training.steps:
+                    measures, best = trainer.validated()
+                    row |= measures
+                    reporter.say(f"step {trainer.step}: " + ", ".join(f"{k} {v:.4f}" for k, v in measures.items()))
+                if row or trainer.step % training.log_every == 0:
+                    row = trainer.log_row() | {"utterances_per_second": reporter.speed} | row
+                    if log:
+                        log.write(row)
+                # One process decides by its own clock, and all do the same.
+                due = now - saved_at > 60 * training.checkpoint_minutes
+                wishes = fabric.broadcast([due, stop.asked or now - begun > seconds])
+                if best or wishes[0]:
+                    trainer.save(best=best)
+                    saved, saved_at = trainer.step, time.monotonic()
+                if wishes[1]:
+                    break
+            if saved != trainer.step:
+                trainer.save()
+        finally:
+            reporter.close()
+            if log:
+                log.close()
+
+
+def parameter_groups(model: nn.Module, training: TrainingConfig) -> list[dict[str, Any]]:
+    """Everything, and the sharpness of clock attention, whose way is longer and which must not decay to 0."""
+    named = list(model.named_parameters())
+    scales = [parameter for name, parameter in named if name.endswith("logit_scale")]
+    others = [parameter for name, parameter in named if not name.endswith("logit_scale")]
+    groups: list[dict[str, Any]] = [{"params": others, "rate": 1.0}]
+    if scales:
+        groups.append({"params": scales, "rate": training.logit_scale_rate, "weight_decay": 0.0})
+    return groups
+
+
+def learning_rate(training: TrainingConfig, step: int) -> float:
+    """Linear warm-up, then constant or a cosine down to `final_rate` of it."""
+    peak = training.learning_rate * min(1.0, (step + 1) / max(1, training.warmup_steps))
+    if training.schedule == "constant" or step < training.warmup_steps:
+        return peak
+    share = min(1.0, (step - training.warmup_steps) / max(1, training.steps - training.warmup_steps))
+    return peak * (training.final_rate + (1 - training.final_rate) * 0.5 * (1 + math.cos(math.pi * share)))
+
+
+def step_seed(seed: int, step: int, rank: int) -> int:
+    return int(np.random.SeedSequence((seed, step, rank)).generate_state(1, np.uint64)[0] >> 1)
+
+
+def within(store: Corpus, items: Sequence[int], longest: int) -> list[int]:
+    """The items that have at most so many tokens; 0: all."""
+    return [item for item in items if not longest or len(store.utterances[item].tokens) <= longest]
+
+
+class Stopwatch:
+    """Adds what happens inside to [seconds, CPU seconds]: a learning curve's time axis is training, not validation."""
+
+    def __init__(self, totals: list[float]) -> None:
+        self.totals = totals
+
+    def __enter__(self) -> None:
+        self.begun = time.monotonic(), time.process_time()
+
+    def __exit__(self, *_: object) -> None:
+        self.totals[0] += time.monotonic() - self.begun[0]
+        self.totals[1] += time.process_time() - self.begun[1]
+
+
+class PoliteStop:
+    """SIGTERM and the first Ctrl-C end the run after the current step, with a checkpoint."""
+
+    def __init__(self) -> None:
+        self.asked = False
+        self.previous: dict[int, Any] = {}
+
+    def __enter__(self) -> PoliteStop:
+        if threading.current_thread() is threading.main_thread():
+            for number in (signal.SIGTERM, signal.SIGINT):
+                self.previous[number] = signal.signal(number, self._ask)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self.previous.items():
+            signal.signal(number, handler)
+
+    def _ask(self, number: int, _: object) -> None:
+        if self.asked:
+            raise KeyboardInterrupt
+        self.asked = True

@@ -1,0 +1,55 @@
+"""What training minimises: L1 between mel frames, the length of the utterance, and where causal clocks end."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from clock_attention.speech.model.model import Prediction, past_end
+from clock_attention.speech.training.batching import Batch
+from clock_attention.speech.training.warping import warped
+
+
+class Losses(NamedTuple):
+    """Sums over one process's share of the batch, each divided by the number of terms in the whole batch."""
+
+    mel: Tensor
+    length: Tensor
+    end: Tensor
+
+    def total(self, end_weight: float) -> Tensor:
+        # The length model shares no parameter with the rest, so its weight changes nothing.
+        return self.mel + self.length + end_weight * self.end
+
+
+def losses(
+    prediction: Prediction, batch: Batch, *, all_frames: int, all_items: int, warped_share: float = 0.0, play: int = 1
+) -> Losses:
+    """What one process's share of a batch adds to the loss.
+
+    Args:
+        all_frames, all_items: of the whole batch over all processes: every frame then weighs the same.
+        warped_share: of the L1 that is taken along the best path in time, at most `play` frames off.
+    """
+    targets = [(1 - warped_share, batch.mel)]
+    if warped_share:
+        targets.append((warped_share, warped(prediction.mel, batch.mel, batch.frames, play)))
+    said = [prediction.mel]
+    if prediction.rough is not prediction.mel:  # a postnet's input is held to the target too
+        said.append(prediction.rough)
+    errors = [share * mel_error(mel, target, batch.frames)[0] for share, target in targets for mel in said]
+    error = torch.stack(errors).sum() / len(said)
+    length = (prediction.log_frames.float() - batch.natural_frames.log()).abs().sum() / all_items
+    end = length.new_zeros(())
+    if prediction.end_reading is not None:
+        end = (prediction.end_reading - 1).abs().mean((0, 2)).sum() / all_items
+    return Losses(error / (all_frames * batch.mel.shape[-1]), length, end)
+
+
+def mel_error(predicted: Tensor, mel: Tensor, frames: Tensor) -> tuple[Tensor, Tensor]:
+    """Σ |difference| over valid frames, and how many values that is."""
+    padding = past_end(frames, mel.shape[1])[..., None]
+    difference = predicted[:, : mel.shape[1]].float() - mel
+    return difference.masked_fill(padding, 0.0).abs().sum(), frames.sum() * mel.shape[-1]

@@ -1,0 +1,121 @@
+"""What a run says while it runs: a live bar on a terminal, a plain line now and then elsewhere; CSV and TensorBoard."""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+import time
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from clock_attention.files import write_atomically
+
+COLUMNS = (
+    *(
+        "step",
+        "epoch",
+        "seconds",
+        "cpu_seconds",
+        "learning_rate",
+        "train_l1",
+        "length_loss",
+        "end_loss",
+        "gradient_norm",
+    ),
+    *("utterances_per_second", "valid_l1", "valid_warped_l1", "length_error", "align_skipped", "align_repeated"),
+    *("align_expected_violations", "align_coverage", "align_focus", "align_diagonal_deviation"),
+)
+PLAIN_SECONDS = 30.0
+
+
+class RunLog:
+    """`log.csv` and TensorBoard events. Rows after the step resumed from are forgotten: they happen again."""
+
+    def __init__(self, run: Path, step: int) -> None:
+        from torch.utils.tensorboard import SummaryWriter
+
+        self.path = run / "log.csv"
+        kept = [row for row in read_log(self.path) if int(row["step"]) <= step] if step else []
+        text = io.StringIO()
+        writer = csv.DictWriter(text, COLUMNS, restval="", extrasaction="ignore")
+        writer.writeheader()
+        writer.writerows(kept)
+        write_atomically(self.path, text.getvalue())
+        self.board = SummaryWriter(str(run / "tensorboard"), purge_step=step + 1)
+
+    def write(self, row: dict[str, float]) -> None:
+        with open(self.path, "a", newline="", encoding="utf-8") as file:
+            csv.DictWriter(file, COLUMNS, restval="").writerow({key: short(value) for key, value in row.items()})
+            file.flush()
+            os.fsync(file.fileno())
+        for key, value in row.items():
+            if key not in ("step", "seconds", "cpu_seconds"):
+                self.board.add_scalar(key, value, int(row["step"]), walltime=None)
+
+    def close(self) -> None:
+        self.board.close()
+
+
+def short(value: float) -> str:
+    return str(value) if isinstance(value, int) else f"{value:.6g}"
+
+
+def read_log(path: Path) -> list[dict[str, str]]:
+    """Rows of a run's log; a line that a killed process left unfinished is not one."""
+    if not path.exists():
+        return []
+    with open(path, newline="", encoding="utf-8") as file:
+        return [row for row in csv.DictReader(file) if (row["step"] or "").isdigit() and None not in row.values()]
+
+
+class Reporter:
+    """Progress for people: utterances per second and time left."""
+
+    def __init__(self, step: int, steps: int, quiet: bool = False) -> None:
+        self.console = Console(emoji=False)
+        self.quiet = quiet
+        self.steps = steps
+        self.live = self.console.is_terminal and not quiet
+        self.started, self.first_step, self.utterances = time.monotonic(), step, 0
+        self.last_line = self.started
+        if self.live:
+            self.progress = Progress(
+                TextColumn("[bold]step"),
+                MofNCompleteColumn(),
+                BarColumn(),
+                TextColumn("L1 {task.fields[l1]:.4f}  {task.fields[speed]:.1f} utterances/s"),
+                TimeRemainingColumn(elapsed_when_finished=True),
+                console=self.console,
+            )
+            self.task = self.progress.add_task("train", total=steps, completed=step, l1=float("nan"), speed=0.0)
+            self.progress.start()
+
+    def advance(self, step: int, l1: float, utterances: int) -> None:
+        self.utterances += utterances
+        if self.live:
+            self.progress.update(self.task, completed=step, l1=l1, speed=self.speed)
+        elif not self.quiet and time.monotonic() - self.last_line > PLAIN_SECONDS:
+            self.last_line = time.monotonic()
+            left = (self.steps - step) * (self.last_line - self.started) / max(1, step - self.first_step)
+            self.say(f"step {step}/{self.steps}  L1 {l1:.4f}  {self.speed:.1f} utterances/s  {left / 3600:.1f} h left")
+
+    @property
+    def speed(self) -> float:
+        """Utterances per second of this session, validation and checkpoints included."""
+        return self.utterances / max(1e-9, time.monotonic() - self.started)
+
+    def say(self, line: str) -> None:
+        if not self.quiet:
+            print_plain(self.console, line)
+
+    def close(self) -> None:
+        if self.live:
+            self.progress.stop()
+
+
+def print_plain(console: Console, line: str) -> None:
+    console.print(line, markup=False, highlight=False, soft_wrap=True)
+    console.file.flush()

@@ -1,0 +1,65 @@
+"""A run's folder says what it is: `run.json` holds the configuration and all of the corpus that a voice needs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from clock_attention.files import write_atomically
+from clock_attention.speech.corpus.language import Language
+from clock_attention.speech.corpus.protocols import Corpus
+from clock_attention.speech.training.config import RunConfig
+
+FORMAT = 1
+
+
+class RunDescription(BaseModel):
+    """Contents of `run.json`."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    format: int = FORMAT
+    config: RunConfig
+    language: Language
+    source: str  # what the corpus was made from
+
+    @classmethod
+    def of(cls, config: RunConfig, store: Corpus) -> RunDescription:
+        """A configuration completed with the sizes that the corpus dictates."""
+        model = config.model.model_copy(update={"symbols": len(store.symbols), "mels": store.mel_config.n_mels})
+        return cls(
+            config=config.model_copy(update={"model": model}),
+            language=Language.of(store),
+            source=str(store.header.get("source", "unknown")),
+        )
+
+    @classmethod
+    def read(cls, run: Path) -> RunDescription:
+        path = run / "run.json"
+        try:
+            return cls.model_validate_json(path.read_text("utf-8"))
+        except FileNotFoundError:
+            raise FileNotFoundError(
+                f"{run} is not a training run (no run.json); start one with `clock-attention train`"
+            ) from None
+        except ValidationError as error:
+            fault = error.errors()[0]
+            where = ".".join(map(str, fault["loc"]))
+            raise ValueError(f"{path} cannot be read: {where}: {fault['msg']}") from None
+
+    def write(self, run: Path) -> None:
+        write_atomically(run / "run.json", self.model_dump_json(indent=1))
+
+    def require_continues(self, before: RunDescription) -> None:
+        """Training options may change between sessions; the model and the corpus may not."""
+        for what, mine, theirs in (
+            ("model", self.config.model, before.config.model),
+            ("corpus", self.language, before.language),
+        ):
+            if mine != theirs:
+                changed = [k for k in type(mine).model_fields if getattr(mine, k) != getattr(theirs, k)]
+                raise ValueError(
+                    f"--resume: this run was started with another {what} ({', '.join(changed)} differ); "
+                    "continue it with the same one, or start a new run in another folder"
+                )

@@ -1,0 +1,1 @@
+"""From mel frames to a waveform."""

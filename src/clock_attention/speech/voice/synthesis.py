@@ -1,0 +1,297 @@
+"""Text → speech: sentences, phonemes, frames shared out, mel, waveform, and where in time every phoneme is.
+
+`utter` is the acoustic model alone, one utterance per text; `stream` yields a text sentence by sentence. `Voice` offers
+both as methods.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from clock_attention.alignment import FloatArray, IntArray, attention_matrices, crossing_times, whole_durations
+from clock_attention.speech.audio.wave import Wave
+from clock_attention.speech.model.model import Clocks, Synthesis
+from clock_attention.speech.text.cleaning import split_phrases, split_sentences
+from clock_attention.speech.text.phonemes import NO_WORD, WORD_BOUNDARY, Phonemes, UnreadableTextError, token_ids
+from clock_attention.speech.voice.pacing import (
+    FEWEST_FRAMES,
+    PAUSE,
+    Pacing,
+    Phrase,
+    check_duration,
+    cut_phrases,
+    share_frames,
+)
+from clock_attention.speech.voice.utterance import Speech, Utterance
+from clock_attention.timestamps import Alignment, Interval
+
+if TYPE_CHECKING:
+    from clock_attention.speech.vocoder.vocoder import Vocoder
+    from clock_attention.speech.voice.voice import Voice
+
+logger = logging.getLogger(__name__)
+
+LONGEST_READING = 600  # letters read at once; longer sentences are cut before they are phonemized, to bound memory
+LONGEST_WORD = 60  # letters; the longest in English dictionaries has 45
+RE_LONG_RUN = re.compile(rf"\S{{{LONGEST_WORD},}}")
+LENGTH_BATCH = 16  # phrases whose length is predicted together
+FADE = 64  # samples at both ends of a phrase: no click where speech meets silence
+
+
+def utter(
+    voice: Voice,
+    texts: Sequence[str],
+    *,
+    frames: int | Sequence[int] | None = None,
+    mpr: float | None = None,
+    pace: float | None = None,
+) -> list[Utterance]:
+    """One batched pass of the acoustic model, without splitting into sentences and without a vocoder.
+
+    Args:
+        frames: mel frames of each text (one number: of all). Parallel decoding keeps them exactly; an autoregressive
+            model takes them for its pace and ends when its clock does.
+        mpr: mel frames per phoneme.
+        pace: relative to natural; 2 is twice as fast.
+    """
+    if frames is not None:
+        if mpr is not None or pace is not None:
+            raise ValueError("frames were given together with mpr or pace; each of them sets the length: choose one")
+        frames = [frames] * len(texts) if isinstance(frames, int) else [int(count) for count in frames]
+        if len(frames) != len(texts) or min(frames, default=1) < 1:
+            raise ValueError(f"frames: got {frames}, expected a count ≥ 1 for each of {len(texts)} texts")
+    pacing = Pacing.of(pace, mpr, None)
+    return render(voice, texts, [voice.phonemizer(text) for text in texts], pacing, frames)
+
+
+def render(
+    voice: Voice, texts: Sequence[str], phonemes: Sequence[Phonemes], pacing: Pacing, frames: Sequence[int] | None
+) -> list[Utterance]:
+    if not texts:
+        return []
+    tokens, lengths = batch_tokens(voice, phonemes)
+    synthesis = voice.model.synthesise(
+        tokens,
+        lengths,
+        frames=None if frames is None else torch.tensor(list(frames), device=tokens.device),
+        mpr=pacing.mpr,
+        speed=pacing.pace,
+    )
+    return [
+        cut_utterance(voice, synthesis, item, *reading)
+        for item, reading in enumerate(zip(texts, phonemes, strict=True))
+    ]
+
+
+def batch_tokens(voice: Voice, phonemes: Sequence[Phonemes]) -> tuple[Tensor, Tensor]:
+    """Token ids (B, T), padded with 0, and how many of them are valid (B,)."""
+    ids = [torch.tensor(token_ids(item.tokens, voice.language.symbols)) for item in phonemes]
+    lengths = torch.tensor([len(item) for item in ids], device=voice.device)
+    return torch.nn.utils.rnn.pad_sequence(ids, batch_first=True).to(voice.device), lengths
+
+
+def cut_utterance(voice: Voice, synthesis: Synthesis, item: int, text: str, phonemes: Phonemes) -> Utterance:
+    """One item of a batch without its padding."""
+    frames, steps = int(synthesis.frames[item]), int(synthesis.steps[item])
+    tokens, group = int(synthesis.tokens[item]), voice.model.config.frames_per_step
+    weights = [layer[item, :, :steps, :tokens].float().cpu() for layer in synthesis.weights]  # (H, steps, T)
+    clocks = [
+        Clocks(layer.target[item, :, :steps].cpu(), layer.source[item, :, :tokens].cpu()) for layer in synthesis.clocks
+    ]
+    return Utterance(
+        text=text,
+        phonemes=phonemes,
+        mel=voice.log_mel(synthesis.mel[item, :frames]).cpu(),
+        alignment=Alignment(
+            phonemes.tokens, token_durations(weights, len(phonemes), frames, group), 1 / voice.frames_per_second
+        ),
+        weights=weights,
+        clocks=clocks,
+        frames_per_step=group,
+        natural_frames=int(synthesis.natural_frames[item]),
+        stopped_by_itself=bool(synthesis.finished[item]) if voice.model.config.autoregressive else None,
+    )
+
+
+def alignment_matrix(weights: Sequence[Tensor]) -> FloatArray:
+    """The attention that alignments follow: the mean over heads and layers, which measured closest.  (steps, T)"""
+    return attention_matrices(torch.cat(list(weights))[None], heads="mean")[0]
+
+
+def token_durations(weights: Sequence[Tensor], tokens: int, frames: int, frames_per_step: int) -> IntArray:
+    """Mel frames of each token, from where attention crosses to the next; they sum to `frames`.  (T,)
+
+    Frames spent on the end token belong to the last token.
+    """
+    return whole_durations(crossing_times(alignment_matrix(weights))[:tokens] * frames_per_step, frames)
+
+
+def stream(
+    voice: Voice,
+    text: str,
+    *,
+    pace: float | None = None,
+    mpr: float | None = None,
+    duration: float | str | None = None,
+    seed: int = 0,
+    vocoder: str | Path | Vocoder = "auto",
+    pause: float = PAUSE,
+) -> Iterator[Speech]:
+    """Speak a text sentence by sentence; joined end to end, the pieces are the whole.
+
+    Args:
+        pace: relative to natural, 0.5 … 2; 2 is twice as fast.
+        mpr: mel frames per phoneme; natural speech has about 6.
+        duration: of the whole, pauses included, exact to the mel frame: 3.2, "3.2s" or "3200ms".
+        seed: of anything random in a vocoder or decoder.
+        vocoder: a name or path for `load_vocoder`, or a vocoder.
+        pause: seconds between sentences at natural pace; they scale with the speech.
+    """
+    pacing = Pacing.of(pace, mpr, duration)
+    if not 0 <= pause <= 10:
+        raise ValueError(f"pause: got {pause:g}, expected 0 … 10 seconds between sentences")
+    if pacing.duration is not None and voice.model.config.autoregressive:
+        raise ValueError(
+            "duration: an autoregressive decoder ends when its clock has run out, so its duration cannot be "
+            "promised; use parallel decoding, or set pace or mpr"
+        )
+    sentences = readings(voice, text, pause)
+    first = next(sentences, None)
+    if first is None:
+        shown = text if len(text) <= 60 else text[:60] + "…"
+        raise UnreadableTextError(f"nothing to say in {shown!r}: give at least one English word or number")
+    return spoken(voice, chain([first], sentences), pacing, seed, voice.vocoder(vocoder))
+
+
+@dataclass(frozen=True)
+class Sentence:
+    """A sentence that is ready to be spoken."""
+
+    text: str
+    phonemes: Phonemes
+    phrases: list[Phrase]
+
+
+def readings(voice: Voice, text: str, pause: float) -> Iterator[Sentence]:
+    """The readable sentences of a text, each but the last closed by a boundary token that can hold the pause."""
+    previous: tuple[str, Phonemes] | None = None
+    for sentence in short_sentences(text):
+        try:
+            phonemes = voice.phonemizer(RE_LONG_RUN.sub(with_spaces, sentence))
+        except UnreadableTextError:
+            logger.warning("skipped %r: nothing in it can be read aloud", sentence[:60])
+            continue
+        if previous is not None:
+            closed = with_boundary(previous[1])
+            yield Sentence(previous[0], closed, cut_phrases(closed, pause, voice.longest_phrase))
+        previous = sentence, phonemes
+    if previous is not None:
+        yield Sentence(*previous, cut_phrases(previous[1], 0.0, voice.longest_phrase))
+
+
+def short_sentences(text: str) -> Iterator[str]:
+    """Sentences, and parts of those that are too long to be read at once."""
+    for sentence in split_sentences(text):
+        if len(sentence) <= LONGEST_READING:
+            yield sentence
+        else:
+            yield from split_phrases(RE_LONG_RUN.sub(with_spaces, sentence), LONGEST_READING, LONGEST_READING)
+
+
+def with_spaces(run: re.Match[str]) -> str:
+    """More characters than any word has: space after punctuation, and within what is still too long.
+
+    Reading takes time cubic in the length of what stands between two spaces.
+    """
+    return re.sub(rf"\w{{{LONGEST_WORD}}}(?=\w)", r"\g<0> ", re.sub(r"[^\w\s]", r"\g<0> ", run.group()))
+
+
+def with_boundary(phonemes: Phonemes) -> Phonemes:
+    """Ending with a pause or word boundary, which is where the pause before the next sentence goes."""
+    if phonemes.word_index[-1] == NO_WORD:
+        return phonemes
+    return Phonemes((*phonemes.tokens, WORD_BOUNDARY), (*phonemes.word_index, NO_WORD), phonemes.words)
+
+
+def spoken(
+    voice: Voice, sentences: Iterable[Sentence], pacing: Pacing, seed: int, vocoder: Vocoder
+) -> Iterator[Speech]:
+    """The stream itself. Nothing is kept of a sentence once it has been handed over."""
+    lengths: Iterator[int] | None = None
+    if pacing.duration is not None:
+        sentences = list(sentences)
+        lengths = iter(planned_frames(voice, [phrase for s in sentences for phrase in s.phrases], pacing.duration))
+    for number, sentence in enumerate(sentences):
+        with torch.random.fork_rng(devices=[]):  # the consumer's own random numbers stay as they were
+            torch.manual_seed(seed + number)
+            speech = say(voice, sentence, pacing, lengths, vocoder)
+        yield speech
+
+
+def planned_frames(voice: Voice, phrases: Sequence[Phrase], seconds: float) -> list[int]:
+    """Frames of each phrase and of the pause after it, in turn, that sum to the duration exactly."""
+    natural: list[int] = []
+    for start in range(0, len(phrases), LENGTH_BATCH):
+        batch = phrases[start : start + LENGTH_BATCH]
+        frames = voice.model.natural_frames(*batch_tokens(voice, [phrase.phonemes for phrase in batch])).tolist()
+        for phrase, count in zip(batch, frames, strict=True):
+            natural += [count, round(phrase.pause * voice.frames_per_second)]
+    fewest = [count for phrase in phrases for count in (FEWEST_FRAMES * len(phrase.phonemes), 0)]
+    total = round(seconds * voice.frames_per_second)
+    check_duration(
+        seconds, total, sum(len(phrase.phonemes) for phrase in phrases), sum(natural), 1 / voice.frames_per_second
+    )
+    return share_frames(total, natural, fewest)
+
+
+def say(voice: Voice, sentence: Sentence, pacing: Pacing, lengths: Iterator[int] | None, vocoder: Vocoder) -> Speech:
+    """One sentence, phrase by phrase, each followed by its pause."""
+    hop, rate = voice.language.mel.hop_length, voice.frames_per_second
+    silence = math.log(voice.language.mel.log_floor)
+    durations = np.zeros(len(sentence.phonemes), np.int64)
+    utterances, offsets, mels, waves = [], [], [], []
+    reached = end = 0
+    for place, phrase in enumerate(sentence.phrases):
+        frames = None if lengths is None else [next(lengths)]
+        utterance = render(voice, [" ".join(phrase.phonemes.words)], [phrase.phonemes], pacing, frames)[0]
+        pause = round(phrase.pause * rate / pacing.speed(voice.language.mpr)) if lengths is None else next(lengths)
+        durations[phrase.start : phrase.stop] = utterance.alignment.durations
+        following = [*sentence.phrases, None][place + 1]
+        durations[(len(durations) if following is None else following.start) - 1] += pause
+        utterances.append(utterance)
+        offsets.append(reached)
+        mels += [utterance.mel, torch.full((pause, utterance.mel.shape[1]), silence)]
+        waves += [fitted(vocoder(utterance.mel), len(utterance.mel) * hop), np.zeros(pause * hop, np.float32)]
+        end = reached + len(utterance.mel)
+        reached = end + pause
+    return Speech(
+        text=sentence.text,
+        audio=np.concatenate(waves),
+        sample_rate=voice.language.mel.sample_rate,
+        mel=torch.cat(mels),
+        phonemes=sentence.phonemes,
+        alignment=Alignment(sentence.phonemes.tokens, durations, 1 / rate),
+        utterances=tuple(utterances),
+        offsets=tuple(offsets),
+        sentences=(Interval(0, end / rate, sentence.text),),
+    )
+
+
+def fitted(wave: Wave, samples: int) -> Wave:
+    """Exactly so many samples (centred mels invert to one hop less), faded in and out."""
+    wave = np.pad(wave[:samples], (0, max(0, samples - len(wave))))
+    ramp = np.linspace(0, 1, min(FADE, samples), dtype=np.float32)
+    wave[: len(ramp)] *= ramp
+    wave[-len(ramp) :] *= ramp[::-1]
+    return wave

@@ -1,0 +1,72 @@
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from clock_attention.commands.main import app
+from clock_attention.speech.corpus.store import FeatureStore
+
+runner = CliRunner()
+
+
+def clock_attention(*arguments: object) -> tuple[int, str]:
+    result = runner.invoke(app, [str(argument) for argument in arguments], env={"COLUMNS": "200"})
+    return result.exit_code, result.output
+
+
+def test_from_text_to_statistics(tmp_path: Path) -> None:
+    (tmp_path / "text.txt").write_text("The birch canoe slid.\nGlue the sheet to it.\n😀\n", encoding="utf-8")
+    store = tmp_path / "store"
+    code, said = clock_attention(
+        "corpus", "synthesize", "--text", tmp_path / "text.txt", "--out", store, "--workers", 1
+    )
+    assert code == 0, said
+    assert "2 utterances" in said
+    assert "no phonemes" in said
+    assert "text-00003" in said
+    code, said = clock_attention("corpus", "stats", store)
+    assert code == 0, said
+    assert "hibari-tts reading text.txt" in said
+    assert "mean mel-to-phoneme ratio" in said
+    assert (store / "stats.png").exists()
+
+
+def test_sentences_are_generated_without_a_text(tmp_path: Path) -> None:
+    code, said = clock_attention(
+        "corpus", "synthesize", "--limit", 3, "--seed", 4, "--mel", "paper", "--speed", 2, "--phonemizer", "arpabet",
+        "--out", tmp_path / "store", "--workers", 1,
+    )  # fmt: skip
+    assert code == 0, said
+    store = FeatureStore.open(tmp_path / "store")
+    assert len(store) == 3
+    assert {utterance.speed for utterance in store.utterances} == {2.0}
+    assert store.mel_config.mel_scale == "htk"
+    assert len(store.symbols) == 42
+
+
+def test_a_folder_is_prepared_and_faults_are_shown(ljspeech_folder: Path, tmp_path: Path) -> None:
+    code, said = clock_attention("corpus", "prepare", ljspeech_folder, "--out", tmp_path / "store", "--workers", 1)
+    assert code == 0, said
+    for reason in ("missing", "clipped", "too long", "malformed row", "duplicate id", "text mismatch"):
+        assert reason in said
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["corpus", "stats", "nowhere"], "not a feature store"),
+        (["corpus", "prepare", "nowhere", "--out", "x"], "no metadata.csv"),
+        (["corpus", "ljspeech", "nowhere"], "--download"),
+        (["corpus", "synthesize", "--text", "nowhere.txt", "--out", "x"], "nowhere.txt"),
+        (["corpus", "synthesize", "--limit", "1", "--mel", "mfcc", "--out", "x"], "unknown mel preset"),
+        (["corpus", "synthesize", "--limit", "1", "--speed", "9", "--out", "x"], "0.5…2.0"),
+    ],
+)
+def test_mistakes_end_with_a_sentence(
+    arguments: list[str], expected: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    code, said = clock_attention(*arguments)
+    assert code == 1
+    assert expected in said
+    assert "Traceback" not in said

@@ -1,0 +1,216 @@
+"""Tables, claims and pages from results that were made up."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from clock_attention.evaluation.experiment.claims import check_claims
+from clock_attention.evaluation.experiment.plan import SMALL
+from clock_attention.evaluation.experiment.report import Evidence, write_report
+from clock_attention.evaluation.pipeline.evaluate import Evaluation, Result
+from clock_attention.evaluation.report.document import Picture, Sounds, embedded
+from clock_attention.evaluation.report.figures import draw_scores
+from clock_attention.evaluation.report.tables import difference_table, score_table, sweep_table
+
+pytest.importorskip("jiwer", reason="jiwer is not installed")
+pytest.importorskip("whisper_normalizer", reason="whisper-normalizer is not installed")
+
+TEXTS = [
+    f"{animal} number {place} sat on the mat today" for place, animal in enumerate(["cat", "dog", "cow", "pig"] * 5)
+]
+
+
+def canned(system: str, mpr: float | None, wrong: int, faults: int = 0, cut: int = 0, deaf: bool = False) -> Evaluation:
+    """Twenty sentences of eight words; in `wrong` of them one word was misheard."""
+    results = tuple(
+        Result(
+            id=f"p{place}",
+            group="list",
+            text=text,
+            frames=100,
+            seconds=1.0,
+            measures={} if system == "teacher" else measures(faults if place == 0 else 0, cut if place == 0 else 0),
+            transcripts={"ear": "" if deaf else text.replace("sat", "zebra") if place < wrong else text},
+            opinions={},
+        )
+        for place, text in enumerate(TEXTS)
+    )
+    length = "natural" if mpr is None else f"MPR {mpr:g}"
+    return Evaluation(system, length, "f" * 32, "v", {"ear": "fingerprint"}, results, mpr)
+
+
+def measures(faults: int, cut: int) -> dict[str, float]:
+    counted = dict.fromkeys(("word_repeats", "skipped", "repeated", "expected_violations"), 0)
+    means = dict.fromkeys(("coverage", "focus", "normalized_entropy", "diagonal_deviation"), 0.5)
+    skips = {"word_skips": 0, "words_under_a_step": faults, "word_skips_in_mean": 0}
+    return {"words": 8, "hit_ceiling": cut, **skips, **counted, **means}
+
+
+SWEEP = [
+    *(canned("parallel-clock", mpr, wrong) for mpr, wrong in ((None, 2), (4, 5), (6, 1), (10, 3))),
+    *(canned("parallel-dot", mpr, wrong) for mpr, wrong in ((None, 4), (4, 20), (6, 2), (10, 9))),
+    canned("causal-clock", None, 2),
+    *(canned("teacher", mpr, 0) for mpr in (None, 4, 6, 10)),
+]
+PAIRS = [("parallel-clock", "parallel-dot")]
+
+
+def verdicts(sweep=SWEEP, hard=(), copy=()) -> dict[str, tuple[str, str]]:
+    header, *rows = check_claims(sweep, hard, copy, PAIRS, ["ear", "ear-phones"])
+    assert header == ["claim", "recognizer", "measured", "verdict"]
+    return {claim: (measured, verdict) for claim, _, measured, verdict in rows}
+
+
+def test_claims_are_measured_at_the_best_length() -> None:
+    found = verdicts()
+    floor = found["parallel-clock at its best length is within 3 points of WER of teacher"]
+    assert floor[0].startswith("+0.62 [")
+    assert floor[0].endswith("points at MPR 6")
+    assert floor[1] == "holds"
+    below = found["parallel-clock stays below 20 % WER from MPR 4 to 10"]
+    assert below[0].endswith("(of 4, 6, 10)")
+    assert below[1] == "holds"
+    difference = found["parallel-clock makes no more word errors than parallel-dot at their best shared length"]
+    assert difference[0].startswith("-0.62 [")
+    assert difference[1] == "holds, but the interval has room for both"  # 1 and 2 of 160 words
+    twice = found["causal-clock makes at most twice the word errors of parallel-clock"]
+    assert twice[1] == "holds, but the interval has room for both"  # 2 and 1 of 160 words
+    assert found["causal-clock stops by itself"] == ("0 of 20 were cut off", "holds")
+
+
+@pytest.mark.parametrize(
+    ("worse", "claim"),
+    [
+        (canned("parallel-clock", 6, 20), "within 3 points"),
+        (canned("parallel-clock", 6, 20), "no more word errors"),
+        (canned("causal-clock", None, 3), "at most twice"),
+        (canned("causal-clock", None, 0, cut=1), "stops by itself"),
+    ],
+)
+def test_claims_that_fail_are_said_to_fail(worse: Evaluation, claim: str) -> None:
+    sweep = [*(one for one in SWEEP if one.system != worse.system), worse]
+    found = next(verdict for text, (_, verdict) in verdicts(sweep).items() if claim in text)
+    assert found.startswith("does not hold")
+
+
+def test_a_range_is_judged_only_where_both_of_its_ends_were_measured() -> None:
+    claim = "parallel-clock stays below 20 % WER from MPR 4 to 10"
+    assert claim not in verdicts([one for one in SWEEP if one.mpr != 4])
+    deaf = canned("parallel-clock", 7, 20, deaf=True)
+    assert verdicts([*SWEEP, deaf])[claim][1] == "does not hold"
+
+
+def test_the_hard_list_is_judged_by_the_alignment() -> None:
+    claim = "parallel-clock skips and repeats no word of the hard list, by its alignment"
+    assert claim not in verdicts()
+    measured, verdict = verdicts(hard=[canned("parallel-clock", None, 5)])[claim]
+    assert measured.startswith("of 160 words, 0 read by no head, 0 given less than one decoder step, 0 repeated; 0 ")
+    assert verdict == "holds"
+    assert verdicts(hard=[canned("parallel-clock", None, 0, faults=2)])[claim][1] == "does not hold"
+
+
+def test_what_was_not_measured_is_not_said_to_hold() -> None:
+    def without(measure: str, one: Evaluation) -> Evaluation:
+        first, *rest = one.results
+        kept = {name: value for name, value in first.measures.items() if name != measure}
+        return replace(one, results=(replace(first, measures=kept), *rest))
+
+    hard = canned("parallel-clock", None, 0, faults=2)
+    assert "skips and repeats no word" not in " ".join(verdicts(hard=[without("words_under_a_step", hard)]))
+    sweep = [without("hit_ceiling", one) if one.system == "causal-clock" else one for one in SWEEP]
+    assert "stops by itself" not in " ".join(verdicts(sweep))
+
+
+def test_recordings_are_the_floor_where_there_is_no_teacher() -> None:
+    sweep = [one for one in SWEEP if one.system != "teacher"]
+    claim = "parallel-clock at its best length is within 3 points of WER of copy-synthesis"
+    assert claim not in verdicts(sweep)
+    measured, verdict = verdicts(sweep, copy=[canned("copy-synthesis", None, 1)])[claim]
+    assert measured.startswith("+0.00 [-")  # one misheard word each, but not in pairs
+    assert verdict == "holds"
+    assert verdicts(sweep, copy=[canned("copy-synthesis", None, 0)])[claim][0].startswith("+0.62 [")
+
+
+def test_phone_error_rates_are_called_so(tmp_path: Path) -> None:
+    phones = replace(SWEEP[0], recognizers={"ear-phones": "f"})
+    phones = replace(phones, results=tuple(replace(r, transcripts={"ear-phones": "k ae t"}) for r in phones.results))
+    markdown, _ = write_report(Evidence({}, SMALL, [phones]), tmp_path)
+    text = markdown.read_text("utf-8")
+    assert "Phone error rate" in text
+    assert "Word error rate" not in text
+    assert "Character error rate" not in text
+
+
+def test_tables_have_a_row_for_every_system() -> None:
+    header, *rows = sweep_table(SWEEP, "ear")
+    assert header == ["system", "natural", "MPR 4", "MPR 6", "MPR 10"]
+    assert [row[0] for row in rows] == ["parallel-clock", "parallel-dot", "causal-clock", "teacher"]
+    assert rows[0][3].startswith("0.6 [")
+    assert rows[2][2:] == ["", "", ""]
+    assert len(score_table(SWEEP)) == 1 + len(SWEEP)
+    header, row = difference_table(SWEEP, [(0, 4)])
+    assert row[:2] == ["parallel-clock, natural − parallel-dot, natural", "ear"]
+    assert row[2].startswith("-1.25 [")
+
+
+def test_the_page_is_complete_and_needs_nothing_else(tmp_path: Path) -> None:
+    picture, sound = tmp_path / "scores.png", tmp_path / "a sound.flac"
+    draw_scores(SWEEP, picture)
+    sound.write_bytes(b"fLaC<&>")
+    about = {"preset": "small", "seed": 3, "recognizers": ["ear"], "seconds": {"train parallel-clock": 7200.0}}
+    evidence = Evidence(
+        about,
+        [one for one in SMALL if one.name in ("parallel-clock", "parallel-dot", "causal-clock")],
+        SWEEP,
+        hard=[canned("parallel-clock", None, 1)],
+        pictures=[Picture(picture, "Rates & intervals")],
+        sounds=[Sounds("“Heels.”", (("parallel-clock, natural", sound),))],
+    )
+    markdown, page = write_report(evidence, tmp_path / "out")
+    text, html = markdown.read_text("utf-8"), page.read_text("utf-8")
+    for needle in ("holds", "parallel-dot", "seed: 3", "2.0 h", "clock-attention", "synthetic speech"):
+        assert needle in text
+        assert needle in html
+    assert "![Rates & intervals](../scores.png)" in text
+    assert "[parallel-clock, natural](../a%20sound.flac)" in text
+    assert embedded(picture) in html
+    assert embedded(sound) in html
+    assert "Rates &amp; intervals" in html
+    assert "http" not in html
+    assert "<script" not in html
+
+
+def test_numbers_for_programs_hold_no_sentence(tmp_path: Path) -> None:
+    contestants = [one for one in SMALL if one.name in ("parallel-clock", "parallel-dot")]
+    write_report(Evidence({"seed": 3}, contestants, SWEEP, hard=[canned("parallel-clock", None, 1)]), tmp_path)
+    text = (tmp_path / "results.json").read_text("utf-8")
+    found = json.loads(text)
+    assert found["about"]["seed"] == 3
+    assert {(one["system"], one["prompts"]) for one in found["hard"]} == {("parallel-clock", len(TEXTS))}
+    rates = {(one["system"], one["mpr"]): one["scores"]["ear"]["wer"] for one in found["sweep"]}
+    assert rates["parallel-clock", 6]["estimate"] == pytest.approx(1 / 160)
+    compared = [row["difference"] for row in found["differences"]]  # at every length that both have
+    assert sum("− parallel-dot" in name for name in compared) == sum("− teacher" in name for name in compared) == 4
+    assert "zebra" not in text
+    assert "mat today" not in text
+
+
+def test_causal_clocks_are_compared_with_the_other_autoregressive_systems_and_with_parallel_clocks(
+    tmp_path: Path,
+) -> None:
+    sweep = [canned("parallel-clock", None, 1), canned("causal-clock", None, 2), canned("autoregressive-dot", 7, 3)]
+    write_report(Evidence({}, SMALL, sweep), tmp_path)
+    found = json.loads((tmp_path / "results.json").read_text("utf-8"))
+    assert [row["difference"] for row in found["differences"]] == [
+        "causal-clock, natural − autoregressive-dot, MPR 7",
+        "causal-clock, natural − parallel-clock, natural",
+    ]
+
+
+def test_a_report_needs_only_a_sweep(tmp_path: Path) -> None:
+    markdown, _ = write_report(Evidence({}, [], SWEEP[:1], synthetic=False), tmp_path)
+    assert "hard list" not in markdown.read_text("utf-8")

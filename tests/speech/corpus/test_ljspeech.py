@@ -1,0 +1,81 @@
+from pathlib import Path
+
+import pytest
+
+from clock_attention.speech.audio.mel import MelConfig
+from clock_attention.speech.corpus.features import Settings
+from clock_attention.speech.corpus.ljspeech import find_audio, read_folder
+from clock_attention.speech.corpus.prepare import prepare
+
+
+def test_folder_is_read_in_order_with_the_normalized_column(ljspeech_folder: Path) -> None:
+    recordings, rejected = read_folder(ljspeech_folder)
+    assert [recording.id for recording in recordings[:2]] == ["good0", "good1"]
+    assert recordings[0].text == "This is sentence number 0."
+    assert recordings[1].path.endswith("good1.flac")
+    assert {recording.id: recording.text for recording in recordings}["short"] == "A few words here."
+    assert [(row.id, row.reason) for row in rejected] == [
+        ("good0", "duplicate id"),
+        ("only one column", "malformed row"),
+        ("a", "malformed row"),
+    ]
+
+
+def test_every_fault_is_listed_with_its_reason(ljspeech_folder: Path, tmp_path: Path) -> None:
+    recordings, rejected = read_folder(ljspeech_folder)
+    store = prepare(
+        recordings, tmp_path / "store", Settings(mel=MelConfig.preset("paper")), rejected=rejected, workers=1
+    )
+    assert {utterance.id for utterance in store.utterances} == {f"good{number}" for number in range(8)}
+    reasons = {row.id: row.reason for row in store.rejected if row.reason != "duplicate id"}
+    assert reasons == {
+        "missing": "missing",
+        "empty": "empty",
+        "silent": "silent",
+        "clipped": "clipped",
+        "short": "too short",
+        "long": "too long",
+        "broken": "unreadable",
+        "wordless": "no phonemes",
+        "mismatch": "text mismatch",
+        "only one column": "malformed row",
+        "a": "malformed row",
+    }
+    assert all(row.detail for row in store.rejected)
+    # Nothing is dropped silently: every row of the metadata is either in the store or in the list.
+    rows = [line for line in (ljspeech_folder / "metadata.csv").read_text().splitlines() if line]
+    assert len(store) + len(store.rejected) == len(rows)
+
+
+def test_every_rate_gives_the_same_number_of_frames(ljspeech_folder: Path, tmp_path: Path) -> None:
+    recordings, _ = read_folder(ljspeech_folder)
+    store = prepare(recordings[:8], tmp_path / "store", Settings(mel=MelConfig.preset("paper")), workers=1)
+    expected = 1.2 * store.mel_config.frames_per_second
+    assert all(abs(utterance.frames - expected) < 3 for utterance in store.utterances)
+
+
+def test_nothing_usable_is_an_error_that_says_why(ljspeech_folder: Path, tmp_path: Path) -> None:
+    recordings, _ = read_folder(ljspeech_folder)
+    bad = [recording for recording in recordings if recording.id in ("missing", "silent")]
+    with pytest.raises(ValueError, match="missing: missing; silent: silent"):
+        prepare(bad, tmp_path / "store", Settings(mel=MelConfig()), workers=1)
+
+
+def test_missing_metadata_says_what_a_corpus_looks_like(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match=r"id\|text"):
+        read_folder(tmp_path)
+
+
+def test_metadata_in_another_encoding_is_named(tmp_path: Path) -> None:
+    (tmp_path / "metadata.csv").write_bytes("a|café".encode("latin1"))
+    with pytest.raises(ValueError, match="not UTF-8"):
+        read_folder(tmp_path)
+
+
+def test_audio_is_found_by_id_path_or_suffix(tmp_path: Path) -> None:
+    for name in ("wavs/a.flac", "b.wav", "wavs/part1/c.wav", "wavs/d.x.wav"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    for name in ("a", "b", "b.wav", "part1/c", "d.x"):
+        assert Path(find_audio(tmp_path, name)).is_file()
+    assert find_audio(tmp_path, "d") == ""

@@ -1,0 +1,96 @@
+import dataclasses
+import json
+import pickle
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from clock_attention.speech.corpus.store import FORMAT, FeatureStore, assign_splits
+
+groups = st.lists(st.text(min_size=1, max_size=8), min_size=3, max_size=60)
+fractions = st.sampled_from([0.0, 0.02, 0.1, 0.3])
+
+
+@given(groups, fractions, fractions)
+def test_a_group_is_never_split_and_wanted_splits_are_never_empty(names: list[str], valid: float, test: float) -> None:
+    splits = assign_splits(names, valid, test)
+    assert len(set(zip(names, splits, strict=True))) == len(set(names))
+    if len(set(names)) >= 3:
+        wanted = {"train"} | ({"valid"} if valid else set()) | ({"test"} if test else set())
+        # With many held out by chance, nothing may be left for training: only then may it be missing.
+        assert wanted - {"train"} <= set(splits) or "train" not in splits
+    assert not (valid == 0 and "valid" in splits)
+
+
+def test_split_depends_on_the_id_alone() -> None:
+    names = [f"LJ{number:05d}" for number in range(2000)]
+    splits = dict(zip(names, assign_splits(names, 0.05, 0.1), strict=True))
+    half = dict(zip(names[::-2], assign_splits(names[::-2], 0.05, 0.1), strict=True))
+    assert half == {name: splits[name] for name in half}
+    counts = Counter(splits.values())
+    assert 60 < counts["valid"] < 140
+    assert 150 < counts["test"] < 250
+
+
+def test_impossible_fractions_are_refused() -> None:
+    with pytest.raises(ValueError, match="valid \\+ test < 1"):
+        assign_splits(["a"], 0.5, 0.5)
+
+
+def test_opening_something_else_says_what_to_do(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match="corpus synthesize"):
+        FeatureStore.open(tmp_path)
+    (tmp_path / "shards").mkdir()
+    with pytest.raises(FileNotFoundError, match="has not finished"):
+        FeatureStore.open(tmp_path)
+    (tmp_path / "store.json").write_text(json.dumps({"format": FORMAT + 1}))
+    with pytest.raises(ValueError, match="prepare it again"):
+        FeatureStore.open(tmp_path)
+
+
+def test_reading(store: FeatureStore) -> None:
+    assert sum(len(store.split(name)) for name in ("train", "valid", "test")) == len(store)
+    for index, utterance in enumerate(store.utterances):
+        mel, tokens = store.mel(index), store.tokens(index)
+        assert mel.shape == (utterance.frames, store.mel_config.n_mels)
+        assert mel.dtype == torch.float32
+        assert tokens.dtype == torch.long
+        expected = store.phonemizer(utterance.text)
+        assert [store.symbols[token] for token in tokens] == list(expected.tokens)
+        assert utterance.words == expected.words
+        assert utterance.word_index == expected.word_index
+    with pytest.raises(ValueError, match="train, valid, test"):
+        store.split("dev")
+
+
+def test_statistics_are_of_the_training_frames(store: FeatureStore) -> None:
+    train = [index for index, utterance in enumerate(store.utterances) if utterance.split == "train"]
+    frames = np.concatenate([store.mel(index).numpy().astype(np.float64) for index in train])
+    np.testing.assert_allclose(store.mean.numpy(), frames.mean(0), atol=1e-4)
+    np.testing.assert_allclose(store.std.numpy(), np.maximum(frames.std(0), 0.1), atol=1e-4)
+    tokens = sum(len(store.tokens(index)) for index in train)
+    assert store.mpr == pytest.approx(len(frames) / tokens)
+
+
+def test_a_store_travels_to_workers_without_its_frames(store: FeatureStore) -> None:
+    store.mel(0)
+    packed = pickle.dumps(store)
+    assert len(packed) < store.frames.nbytes / 2
+    assert torch.equal(pickle.loads(packed).mel(1), store.mel(1))
+
+
+def test_a_changed_inventory_is_noticed(store: FeatureStore) -> None:
+    header = json.loads(json.dumps(store.header))
+    header["phonemizer"]["symbols"].append("x")
+    with pytest.raises(ValueError, match="another inventory"):
+        _ = FeatureStore(store.path, header).phonemizer
+
+
+def test_natural_frames_undo_the_speed_of_the_reading(store) -> None:
+    hasty = dataclasses.replace(store.utterances[0], frames=50, speed=1.6)
+    assert hasty.natural_frames == 80

