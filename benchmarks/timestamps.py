@@ -49,7 +49,8 @@ from clock_attention.speech.corpus.store import FeatureStore
 from clock_attention.speech.corpus.store import Utterance as Row
 from clock_attention.speech.corpus.teacher import TEACHER_RATE, hibari_voice
 from clock_attention.speech.text.cleaning import split_sentences
-from clock_attention.speech.text.phonemes import IPA_SUBSTITUTES, WORD_BOUNDARY, HibariPhonemizer
+from clock_attention.speech.text.hibari import IPA_SUBSTITUTES, HibariPhonemizer
+from clock_attention.speech.text.phonemes import WORD_BOUNDARY
 from clock_attention.speech.voice.utterance import Utterance
 from clock_attention.speech.voice.voice import Voice
 

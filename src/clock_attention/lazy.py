@@ -22,12 +22,16 @@ def attach(package: str, modules: Mapping[str, str]) -> Callable[[str], Any]:
     return __getattr__
 
 
-def moved(old: str, new: str) -> Callable[[str], Any]:
-    """A `__getattr__` for a module whose contents now live in `new`: every name still works, with a warning."""
+def moved(old: str, *homes: str) -> Callable[[str], Any]:
+    """A `__getattr__` for a module whose contents now live in `homes`: every name still works, with a warning."""
 
     def __getattr__(name: str) -> Any:
-        found = getattr(import_module(new), name)
-        warn(f"{old} has moved: import {name} from {new}", DeprecationWarning, stacklevel=2)
-        return found
+        if not name.startswith("__"):
+            for home in homes:
+                module = import_module(home)
+                if hasattr(module, name):
+                    warn(f"{old} has moved: import {name} from {home}", DeprecationWarning, stacklevel=2)
+                    return getattr(module, name)
+        raise AttributeError(f"module {old!r} has no attribute {name!r}")
 
     return __getattr__

@@ -1,5 +1,5 @@
 from clock_attention.speech.corpus.grammar import sentences
-from clock_attention.speech.text.phonemes import HibariPhonemizer
+from clock_attention.speech.text.hibari import HibariPhonemizer
 
 
 def test_three_hundred_sentences_contain_every_symbol() -> None:

@@ -7,19 +7,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clock_attention.speech.text import phonemes_gpl
+from clock_attention.speech.text.hibari import ARPABET, ArpabetPhonemizer, HibariPhonemizer
 from clock_attention.speech.text.phonemes import (
-    ARPABET,
     NO_WORD,
     PAUSE_STRENGTH,
-    ArpabetPhonemizer,
-    HibariPhonemizer,
     Phonemizer,
     UnreadableTextError,
     Word,
     assemble,
-    phonemizer,
     token_ids,
 )
+from clock_attention.speech.text.phonemizers import phonemizer
 
 HIBARI = HibariPhonemizer()
 ARPA = ArpabetPhonemizer()

@@ -135,7 +135,8 @@ def counts_phones(recognizer: str) -> bool:
 
 
 def phones(text: str) -> str:
-    from clock_attention.speech.text.phonemes import WORD_BOUNDARY, phonemizer
+    from clock_attention.speech.text.phonemes import WORD_BOUNDARY
+    from clock_attention.speech.text.phonemizers import phonemizer
 
     return " ".join(token for token in phonemizer("arpabet")(text).tokens if token not in (WORD_BOUNDARY, ",", "."))
 

@@ -21,7 +21,8 @@ from clock_attention.speech.audio.mel import MelConfig, MelSpectrogram
 from clock_attention.speech.audio.wave import Wave, resample, trim_silence
 from clock_attention.speech.corpus.store import FeatureStore
 from clock_attention.speech.corpus.teacher import TEACHER_RATE, Reading, Teacher
-from clock_attention.speech.text.phonemes import Phonemes, phonemizer
+from clock_attention.speech.text.phonemes import Phonemes
+from clock_attention.speech.text.phonemizers import phonemizer
 from clock_attention.speech.voice import synthesis
 from clock_attention.speech.voice.pacing import Pacing, Phrase, cut_phrases
 from clock_attention.speech.voice.synthesis import alignment_matrix

@@ -18,7 +18,8 @@ from clock_attention.speech.audio.wave import resample, trim_silence
 from clock_attention.speech.corpus.checks import Limits, Recording, Rejected, check_frames, check_wave, load_recording
 from clock_attention.speech.corpus.store import Rejection
 from clock_attention.speech.corpus.teacher import TEACHER_RATE, Reading, Teacher
-from clock_attention.speech.text.phonemes import UnreadableTextError, phonemizer, token_ids
+from clock_attention.speech.text.phonemes import UnreadableTextError, token_ids
+from clock_attention.speech.text.phonemizers import phonemizer
 
 Item = Recording | Reading
 

@@ -36,7 +36,7 @@ from clock_attention.speech.corpus.store import (
     assign_splits,
     write_rows,
 )
-from clock_attention.speech.text.phonemes import phonemizer
+from clock_attention.speech.text.phonemizers import phonemizer
 
 SHARD_ITEMS = 64
 

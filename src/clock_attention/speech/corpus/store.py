@@ -23,7 +23,8 @@ from torch import Tensor
 
 from clock_attention.files import write_atomically
 from clock_attention.speech.audio.mel import MelConfig
-from clock_attention.speech.text.phonemes import Phonemizer, phonemizer
+from clock_attention.speech.text.phonemes import Phonemizer
+from clock_attention.speech.text.phonemizers import phonemizer
 
 FORMAT = 1
 SPLITS = ("train", "valid", "test")

@@ -17,7 +17,7 @@ import numpy as np
 
 from clock_attention.speech.audio.wave import Wave
 from clock_attention.speech.text.cleaning import split_phrases, split_sentences
-from clock_attention.speech.text.phonemes import HibariPhonemizer
+from clock_attention.speech.text.hibari import HibariPhonemizer
 
 TEACHER_RATE = 24000
 SLOWEST, FASTEST = 0.5, 2.0

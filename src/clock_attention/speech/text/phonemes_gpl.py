@@ -8,15 +8,8 @@ from importlib import import_module
 from typing import Any
 
 from clock_attention.speech.text.cleaning import normalize, spell_numbers
-from clock_attention.speech.text.phonemes import (
-    PAUSES,
-    WORD_BOUNDARY,
-    ArpabetPhonemizer,
-    Phonemes,
-    Word,
-    readable,
-    stop,
-)
+from clock_attention.speech.text.hibari import ArpabetPhonemizer
+from clock_attention.speech.text.phonemes import PAUSES, WORD_BOUNDARY, Phonemes, Word, readable, stop
 
 RE_WORD_OR_MARK = re.compile(r"[A-Za-z]+(?:'[A-Za-z]+)*'?|[,.;:!?…—()]")
 

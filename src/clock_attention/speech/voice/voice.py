@@ -28,7 +28,8 @@ from clock_attention.files import write_atomically
 from clock_attention.speech.corpus.language import Language
 from clock_attention.speech.model.config import ModelConfig
 from clock_attention.speech.model.model import SpeechModel
-from clock_attention.speech.text.phonemes import Phonemizer, phonemizer
+from clock_attention.speech.text.phonemes import Phonemizer
+from clock_attention.speech.text.phonemizers import phonemizer
 from clock_attention.speech.training.config import TrainingConfig
 from clock_attention.speech.training.progress import read_log
 from clock_attention.speech.training.run import RunDescription
