@@ -1,4 +1,4 @@
-"""Draws docs/figures/theory.png: noisy clocks, their variance, their meetings, and where linearisation ends.
+"""Draws docs/figures/theory.png and writes results/simulation.json: the theory of clocks, checked by simulation.
 
 python docs/figures/theory.py            # seed 0, 40,000 paths, about 20 s on one core
 """
@@ -6,6 +6,7 @@ python docs/figures/theory.py            # seed 0, 40,000 paths, about 20 s on o
 from __future__ import annotations
 
 import argparse
+import json
 import os
 from pathlib import Path
 
@@ -101,8 +102,9 @@ def draw_meeting(axes: Axes, rng: np.random.Generator, paths: int) -> None:
     axes.set_ylim(0, axes.get_ylim()[1] * 1.25)
 
 
-def draw_breakdown(axes: Axes, rng: np.random.Generator, paths: int) -> None:
-    """Even clocks (η = 0) in white noise of standard deviation σ per step, read in the middle."""
+def draw_breakdown(axes: Axes, rng: np.random.Generator, paths: int) -> dict[str, object]:
+    """Even clocks (η = 0) in white noise of standard deviation σ per step, read in the middle; returns the points."""
+    points: dict[str, object] = {}
     axes.axhspan(-10, 10, color="#e2e8f0", lw=0)
     axes.axhline(0, color=GREY, lw=0.8)
     fine = np.geomspace(0.05, 1.6, 300)
@@ -113,16 +115,16 @@ def draw_breakdown(axes: Axes, rng: np.random.Generator, paths: int) -> None:
         )
         predicted = 100 * (predicted / linear_constant - 1)
         axes.plot(fine, predicted, color=colour, lw=1.4, label=rf"Eq. 4 with the true $K/\mu^2$, $\phi$ {phi.name}")
-        print(f"{phi.name:>10}: σ   simulated Var/A − 1 ± 95 %   Eq. 4 with the true K/μ²")
+        rows = []
         for level in np.geomspace(0.05, 1.6, 13):
             clock = NoisyClock(np.zeros(CELLS), phi, WhiteNoise(level**2))
             excess = clock.sample(rng, paths).excess_variance()
             middle = clock.variance()[CELLS // 2]
             relative, error = 100 * excess.value[CELLS // 2] / middle, 196 * excess.error[CELLS // 2] / middle
             axes.errorbar(level, relative, yerr=error, fmt="o", ms=3.5, color=colour, mfc="white", capsize=2, lw=1)
-            print(f"{level:14.3f} {relative:12.2f} ± {error:.2f} % {np.interp(level, fine, predicted):18.2f} %")
+            rows.append([level, relative, error, np.interp(level, fine, predicted)])
         end = fine[np.argmax(np.abs(predicted) > 10)]
-        print(f"{phi.name:>10}: linearised variance 10 % off at σ = {end:.2f}")
+        points[phi.name] = {"linear_10_percent_off_at": end, "level, simulated, error, predicted": rows}
         edge = 10 * np.sign(predicted[-1])
         axes.plot([end, end], [0, edge], color=colour, lw=1)
         axes.annotate(
@@ -144,6 +146,7 @@ def draw_breakdown(axes: Axes, rng: np.random.Generator, paths: int) -> None:
     )
     axes.set_xticks([0.05, 0.1, 0.2, 0.5, 1.0], ["0.05", "0.1", "0.2", "0.5", "1"])
     axes.minorticks_off()
+    return points
 
 
 def main() -> None:
@@ -151,6 +154,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--paths", type=int, default=40_000)
     parser.add_argument("--out", type=Path, default=Path(__file__).with_suffix(".png"))
+    parser.add_argument("--results", type=Path, default=Path(__file__).parents[2] / "results" / "simulation.json")
     options = parser.parse_args()
 
     rng = np.random.default_rng(options.seed)
@@ -164,12 +168,15 @@ def main() -> None:
     draw_clocks(top_left, rng)
     draw_variance(top_right, rng, options.paths)
     draw_meeting(bottom_left, rng, options.paths)
-    draw_breakdown(bottom_right, rng, options.paths)
+    points = draw_breakdown(bottom_right, rng, options.paths)
     for axes in (top_left, top_right, bottom_left, bottom_right):
         axes.legend(loc="upper left")
     unfinished = options.out.with_suffix(".part.png")
     figure.savefig(unfinished, dpi=130)
     os.replace(unfinished, options.out)
+    unfinished = options.results.with_suffix(".part")
+    unfinished.write_text(json.dumps({"seed": options.seed, "paths": options.paths, **points}, indent=1) + "\n")
+    os.replace(unfinished, options.results)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,520 @@
+"""Writes the tables of README.md and docs/ from the measurements in results/*.json.
+
+    python docs/tables.py            # after a new measurement: rewrites what lies between the markers
+    python docs/tables.py --check    # fails if a page differs from the measurements; `make docs` runs it
+
+A page marks the place with `<!-- made:NAME -->` and `<!-- /made -->`; NAME is a function of this file.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import statistics
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[1]
+MARKED = re.compile(r"<!-- made:(?P<name>\w+) -->(?P<made>.*?)<!-- /made -->", re.DOTALL)
+MADE: dict[str, Callable[[], str]] = {}
+
+PARALLEL = ("parallel-clock", "parallel-dot", "paper-clock", "paper-dot", "teacher")
+AUTOREGRESSIVE = ("causal-clock", "autoregressive-dot", "printed-clock")
+MPR = ("natural", *(f"MPR {frames}" for frames in range(3, 11)))
+RECOGNIZERS = {"moonshine": "Moonshine", "whisper-tiny.en": "Whisper"}
+
+
+def made(function: Callable[[], str]) -> Callable[[], str]:
+    MADE[function.__name__] = function
+    return function
+
+
+@cache
+def read(name: str) -> Any:
+    return json.loads((ROOT / "results" / f"{name}.json").read_text(encoding="utf-8"))
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join("| " + " | ".join(str(cell) for cell in line) + " |" for line in lines)
+
+
+def percent(rate: dict[str, float], digits: int = 2) -> str:
+    estimate, low, high = (f"{100 * rate[key]:.{digits}f}" for key in ("estimate", "low", "high"))
+    return f"{estimate} % [{low}, {high}]"
+
+
+def points(text: str) -> str:
+    """-2.89 [-4.54, -1.52] → −2.9 [−4.5, −1.5]"""
+    return re.sub(r"[+-]?\d+\.\d+", lambda found: f"{float(found[0]):+.1f}", text).replace("-", "−")
+
+
+def interval(values: Sequence[float], digits: int = 2) -> str:
+    estimate, low, high = (f"{value:.{digits}f}" for value in values)
+    return f"{estimate} [{low}, {high}]"
+
+
+def sweep(system: str, length: str) -> dict[str, Any]:
+    return next(row for row in read("experiment")["sweep"] if (row["system"], row["length"]) == (system, length))
+
+
+def difference(first: str, second: str, length: str, recognizer: str, rate: str = "WER") -> str:
+    wanted = f"{first}, {length} − {second}, {length}"
+    rows = read("experiment")["differences"]
+    found = next(row for row in rows if (row["difference"], row["recognizer"]) == (wanted, recognizer))
+    return points(found[f"{rate}, points"])
+
+
+def short(length: str) -> str:
+    return length.removeprefix("MPR ")
+
+
+@made
+def readme() -> str:
+    names = {
+        "parallel-clock": "**clock attention**, shared recipe",
+        "parallel-dot": "dot product, shared recipe",
+        "paper-clock": "**clock attention**, paper-like conditions",
+        "paper-dot": "dot product, paper-like conditions",
+        "teacher": "teacher's speech, time-stretched",
+    }
+    lengths = [f"MPR {frames}" for frames in (3, 4, 6, 8, 10)]
+    rows = (
+        [label, *(percent(sweep(name, length)["scores"]["moonshine"]["wer"], 1) for length in lengths)]
+        for name, label in names.items()
+    )
+    return table(["mel frames per phoneme", *map(short, lengths)], rows)
+
+
+def sweep_table(recognizer: str) -> str:
+    rows = (
+        [short(length), *(percent(sweep(system, length)["scores"][recognizer]["wer"]) for system in PARALLEL)]
+        for length in MPR
+    )
+    return table(["frames per phoneme", *(f"`{name}`" for name in PARALLEL[:-1]), "teacher"], rows)
+
+
+@made
+def sweep_moonshine() -> str:
+    return sweep_table("moonshine")
+
+
+@made
+def sweep_whisper() -> str:
+    return sweep_table("whisper-tiny.en")
+
+
+def differences_table(recognizer: str) -> str:
+    pairs = (("parallel-clock", "parallel-dot"), ("paper-clock", "paper-dot"), ("parallel-clock", "teacher"))
+    head = ["frames per phoneme", *(f"`{first}` − `{second}`" for first, second in pairs)]
+    return table(head, ([short(length), *(difference(*pair, length, recognizer) for pair in pairs)] for length in MPR))
+
+
+@made
+def differences_moonshine() -> str:
+    return differences_table("moonshine")
+
+
+@made
+def differences_whisper() -> str:
+    return differences_table("whisper-tiny.en")
+
+
+def skips_and_repeats(row: dict[str, Any]) -> str:
+    found = row["alignment"]
+    return f"{found['words_under_a_step']:.0f} / {found['word_repeats']:.0f}" if found else ""
+
+
+@made
+def skipped_words() -> str:
+    systems = PARALLEL[:-1]
+    rows = ([short(length), *(skips_and_repeats(sweep(system, length)) for system in systems)] for length in MPR)
+    return table(["frames per phoneme", *(f"`{name}`" for name in systems)], rows)
+
+
+@made
+def autoregressive() -> str:
+    rows = []
+    for system in AUTOREGRESSIVE:
+        row = next(row for row in read("experiment")["sweep"] if row["system"] == system)
+        scores = row["scores"]
+        rows.append(
+            [
+                f"`{system}`",
+                "stops by itself" if row["length"] == "natural" else f"cut off at {short(row['length'])}",
+                percent(scores["moonshine"]["wer"]),
+                percent(scores["whisper-tiny.en"]["wer"]),
+                percent(scores["moonshine"]["cer"]),
+                skips_and_repeats(row),
+                f"{row['alignment']['skipped']:.0f}",
+            ]
+        )
+    head = ["system", "end", "WER, Moonshine", "WER, Whisper", "CER, Moonshine"]
+    return table([*head, "words skipped / repeated", "phonemes never most attended"], rows)
+
+
+@made
+def recipe() -> str:
+    def wer(name: str, system: str) -> str:
+        rows = read(name)["systems"] if name != "experiment" else read(name)["sweep"]
+        found = next(row for row in rows if (row["system"], row["length"]) == (system, "natural"))
+        return percent(found["scores"]["moonshine"]["wer"])
+
+    stages = {
+        "16,000 steps of plain L1": "plain_l1_200",
+        "22,000 steps of plain L1": "plain_l1_22000",
+        "22,000 steps, the last 6,000 with the time-warped L1": "experiment",
+    }
+    rows = ([stage, *(wer(name, system) for system in PARALLEL[:2])] for stage, name in stages.items())
+    return table(["training", *(f"`{name}`" for name in PARALLEL[:2])], rows)
+
+
+@made
+def all_prompts() -> str:
+    rows = [
+        [
+            f"`{row['system']}`" if row["alignment"] else row["system"],
+            short(row["length"]),
+            percent(row["scores"]["moonshine"]["wer"]),
+            percent(row["scores"]["moonshine"]["cer"]),
+            skips_and_repeats(row),
+        ]
+        for row in read("all_prompts")["systems"]
+    ]
+    return table(["system", "frames per phoneme", "WER", "CER", "words skipped / repeated"], rows)
+
+
+@made
+def all_prompts_differences() -> str:
+    rows = read("all_prompts")["differences"]
+    return table(
+        ["difference, points", "WER", "CER"],
+        ([row["difference"], points(row["WER, points"]), points(row["CER, points"])] for row in rows),
+    )
+
+
+@made
+def harvard() -> str:
+    names = {
+        "default": "default voice (`parallel-clock`, half precision)",
+        "default, plain L1 (16,000 steps)": "the same after 16,000 steps of plain L1",
+        "default voice, autoregressive, half precision": "default voice, autoregressive (`causal-clock`, half precision)",
+        "causal-clock": "`causal-clock`, full precision",
+        "teacher": "teacher",
+    }
+    rows = [
+        [names.get(name, name), percent(row["scores"]["moonshine"]["wer"]), percent(row["scores"]["moonshine"]["cer"])]
+        for name, row in read("harvard_natural")["systems"].items()
+    ]
+    return table(["system", "WER", "CER"], rows)
+
+
+@made
+def hard() -> str:
+    rows = []
+    for row in read("experiment")["hard"]:
+        found = row["alignment"]
+        counts = ("word_skips", "words_under_a_step", "word_repeats", "word_skips_in_mean")
+        scores = [percent(row["scores"][name]["wer"]) for name in RECOGNIZERS]
+        name = f"`{row['system']}`" if found else row["system"]
+        rows.append([name, *(f"{found[key]:.0f}" if found else "" for key in counts), *scores])
+    head = ["system", "never attended by any head", "less than one decoder step", "repeated"]
+    return table([*head, "never top of the heads' mean", "WER, Moonshine", "WER, Whisper"], rows)
+
+
+@made
+def copy_synthesis() -> str:
+    scores = read("experiment")["copy"][0]["scores"]
+    return " and ".join(f"{percent(scores[name]['wer'])} ({label})" for name, label in RECOGNIZERS.items())
+
+
+@made
+def systems() -> str:
+    rows = (
+        [f"`{row['system']}`", row["corpus"], f"`{row['changes to the preset']}`", row["steps"], row["validation L1"]]
+        for row in read("experiment")["systems"]
+    )
+    return table(["system", "corpora", "changes to preset `small`", "step evaluated", "validation L1"], rows)
+
+
+@made
+def claims() -> str:
+    rows = (
+        [row["claim"], RECOGNIZERS.get(row["recognizer"], ""), row["measured"], row["verdict"]]
+        for row in read("experiment")["claims"]
+    )
+    return table(["claim", "recognizer", "measured", "verdict"], rows)
+
+
+@made
+def learning_rates() -> str:
+    runs = {(run["cross_attention"], run["learning_rate"]): run for run in read("rates")["runs"]}
+    measures = ("valid_l1", "phonemes_never_most_attended")
+    head = ["learning rate"] + [
+        f"{attention}: {measure}"
+        for attention in ("clock", "dot")
+        for measure in ("validation L1", "phonemes per utterance never most attended")
+    ]
+    rows = []
+    for rate in sorted({rate for _, rate in runs}):
+        cells = (
+            f"{runs[name, rate][key]:.{3 if key == 'valid_l1' else 1}f}"
+            for name in ("clock", "dot")
+            for key in measures
+        )
+        rows.append([f"{rate:g}", *cells])
+    return table(head, rows)
+
+
+@made
+def learning_curve() -> str:
+    run = next(run for run in read("learning_curve") if run["points"])
+    rows = (
+        [f"{point['step']:,}", f"{point['cpu_seconds'] / 60:.0f}", percent(point["wer"], 1)] for point in run["points"]
+    )
+    return table(["steps", "CPU minutes", "WER"], rows)
+
+
+@made
+def blur() -> str:
+    names = {"L1": "L1", "warped": "time-warped L1", "movement": "movement"}
+    rows = []
+    for place in (0, -1):
+        for measure, label in names.items():
+            cells = [interval(values[place][measure]) for values in read("blur").values()]
+            low, high = next(iter(read("blur").values()))[place]["tokens"]
+            rows.append([f"{low} to {high}", label, *cells])
+    return table(["tokens", "measure", *read("blur")], rows)
+
+
+def copy_rows(name: str) -> str:
+    rows = read(name)
+    settings = ("variant", "steps", "learning_rate")
+    lines = []
+    for setting in dict.fromkeys(tuple(row[key] for key in settings) for row in rows):
+        runs = [row for row in rows if tuple(row[key] for key in settings) == setting]
+
+        def cells(key: str, join: Callable[[list[float]], str], runs: list[dict[str, Any]] = runs) -> str:
+            return " / ".join(join([run[factor][key] for run in runs]) for factor in ("1x", "2x", "4x"))
+
+        variant, steps, rate = setting
+        counts = (cells(key, lambda found: f"{sum(found)}") for key in ("symbols", "skips", "repeats"))
+        by_attention = (cells(key, lambda found: f"{sum(found)}") for key in ("attention_skips", "attention_repeats"))
+        symbol_error = cells("symbol_error", lambda found: f"{statistics.mean(found):.3f}")
+        boundaries = cells("alignment_error_frames", lambda found: f"{statistics.mean(found):.1f}")
+        length = cells("length_ratio", lambda found: f"{statistics.mean(found):.2f}")
+        symbols, skips, repeats = counts
+        lines.append(
+            [
+                variant,
+                f"{steps:,}",
+                f"{rate:g}",
+                len(runs),
+                symbols,
+                symbol_error,
+                skips,
+                repeats,
+                *by_attention,
+                boundaries,
+                length,
+            ]
+        )
+    head = ["variant", "steps", "learning rate", "seeds", "symbols", "symbol error", "skips", "repeats"]
+    return table(
+        [*head, "skips by attention", "repeats by attention", "alignment error, frames", "written ÷ true length"], lines
+    )
+
+
+@made
+def causal_copy() -> str:
+    return copy_rows("causal_copy")
+
+
+@made
+def causal_copy_tuning() -> str:
+    return copy_rows("causal_copy_tuning")
+
+
+def ratio(times: dict[str, list[float]], name: str) -> str:
+    """Ratio of medians to SDPA with the quartiles of the ratios by repetition; * marks fewer than four repetitions."""
+    if name not in times:
+        return "–"
+    ours, theirs = times[name], times["sdpa"]
+    middle = statistics.median(ours) / statistics.median(theirs)
+    if min(len(ours), len(theirs)) < 4:
+        return f"{middle:.2g}*"
+    low, _, high = statistics.quantiles([a / b for a, b in zip(ours, theirs, strict=False)], n=4)
+    return f"{middle:.2f} [{low:.2f}–{high:.2f}]"
+
+
+def direction(row: dict[str, Any]) -> str:
+    return "forward + backward" if row["backward"] else "forward"
+
+
+def attention_rows(kind: str) -> list[dict[str, Any]]:
+    return [row for row in read("attention")["results"] if row["kind"] == kind]
+
+
+def milliseconds(times: list[float]) -> str:
+    value = 1e3 * statistics.median(times)
+    return f"{value:.1f} ms" if value < 100 else f"{value:.0f} ms"
+
+
+@made
+def attention() -> str:
+    rows = (
+        [
+            row["shape"].replace("x", " × "),
+            direction(row),
+            milliseconds(row["seconds"]["sdpa"]),
+            *(ratio(row["seconds"], name) for name in ("reference", "portable")),
+            f"**{ratio(row['seconds'], 'banded')}**",
+            f"{row['error']['banded']:.0e}",
+        ]
+        for row in attention_rows("random")
+    )
+    head = ["B × H × S × T × D", "direction", "SDPA", "reference ÷ SDPA", "portable ÷ SDPA", "**banded ÷ SDPA**"]
+    return table([*head, "max error of banded"], rows)
+
+
+@made
+def attention_kinds() -> str:
+    rows = read("attention")["results"]
+    columns = list(dict.fromkeys((row["targets"], row["sources"], row["backward"]) for row in rows))
+    found = {
+        (row["kind"], row["targets"], row["sources"], row["backward"]): ratio(row["seconds"], "banded") for row in rows
+    }
+    head = ["clocks", *(f"{s} × {t}, {'f + b' if backward else 'f'}" for s, t, backward in columns)]
+    kinds = dict.fromkeys(row["kind"] for row in rows)
+    return table(head, ([kind, *(found.get((kind, *column), "") for column in columns)] for kind in kinds))
+
+
+@made
+def attention_memory() -> str:
+    names = ("sdpa", "reference", "portable", "banded")
+    rows = (
+        [
+            row["shape"].replace("x", " × "),
+            direction(row),
+            *(f"{row['peak_mib'][name]:.0f} MiB" if row["peak_mib"].get(name) is not None else "–" for name in names),
+        ]
+        for row in attention_rows("random")
+    )
+    return table(["B × H × S × T × D", "direction", "SDPA", *names[1:]], rows)
+
+
+@made
+def timestamps() -> str:
+    ways = read("timestamps")["ways"]
+    rows = []
+    for name in ("as shipped", *[name for name in ways if name != "as shipped"][:5]):
+        for part, found in ways[name].items():
+            within = (f"{100 * found[key][0]:.0f} %" for key in ("within_20_ms", "within_50_ms"))
+            times = (interval(found[key], 1) for key in ("median_ms", "mean_ms"))
+            rows.append([name, part, *times, *within, f"{found['bias_ms'][0]:+.1f}"])
+    return table(["method", "boundaries", "median, ms", "mean, ms", "≤ 20 ms", "≤ 50 ms", "bias, ms"], rows)
+
+
+@made
+def vocoder_speed() -> str:
+    rows = (
+        [row["frames"], f"{row['published']:.2f}", f"{row['ours']:.2f}", interval(row["ratio"]), f"{row['error']:.0e}"]
+        for row in read("vocoder")
+    )
+    return table(["mel frames", "published module", "this package", "ratio [range]", "max difference of samples"], rows)
+
+
+@made
+def simulation() -> str:
+    found = read("simulation")
+    columns = [found[name]["level, simulated, error, predicted"] for name in ("exp", "rational")]
+    rows = []
+    for (level, *exp), (_, *rational) in list(zip(*columns, strict=True))[::3]:
+        cells = (f"{simulated:.2f} ± {error:.2f} % | {predicted:.2f} %" for simulated, error, predicted in (exp, rational))
+        rows.append([f"{level:.3f}", *cells])
+    head = ["noise per step $\\sigma$", "exp: simulated", "exp: Eq. 4, true $K/\\mu^2$"]
+    text = table([*head, "rational: simulated", "rational: Eq. 4, true $K/\\mu^2$"], rows)
+    return text.replace("-", "−").replace("| −−− ", "| --- ")
+
+
+@made
+def training_step() -> str:
+    rows = []
+    for row in read("training_step"):
+        clock, dot = row["seconds"]["clock"], row["seconds"]["dot"]
+        low, _, high = statistics.quantiles([a / b for a, b in zip(clock, dot, strict=True)], n=4)
+        middle = statistics.median(clock) / statistics.median(dot)
+        rows.append([f"`{row['preset']}`", len(clock), f"{middle:.3f} [{low:.3f}–{high:.3f}]"])
+    return table(["preset", "repetitions", "clock ÷ dot [quartiles]"], rows)
+
+
+@made
+def streaming() -> str:
+    found = read("streaming")
+    early, late = (f"{1e6 * found['medians_seconds'][name]:.0f} µs" for name in ("early", "late"))
+    return table(["step 40", "step 4,000", "ratio"], [[early, late, f"{found['ratio']:.2f}"]])
+
+
+@made
+def speak() -> str:
+    rows = read("speak")["text_to_mel"]
+    paces = sorted({row["pace"] for row in rows})
+    found = {(row["text"], row["pace"]): f"{row['of real time']:.4f}" for row in rows}
+    texts = dict.fromkeys(row["text"] for row in rows)
+    return table(["text", *(f"pace {pace:g}" for pace in paces)], ([t, *(found[t, p] for p in paces)] for t in texts))
+
+
+@made
+def speak_cold() -> str:
+    rows = read("speak")["cold"].items()
+    return table(
+        ["command", "wall time", "CPU time"],
+        ([f"`{name}`", f"{row['seconds']:.1f} s", f"{row['cpu_seconds']:.1f} s"] for name, row in rows),
+    )
+
+
+@made
+def voice_wer() -> str:
+    return percent(read("harvard_natural")["systems"]["default"]["scores"]["moonshine"]["wer"], 1)
+
+
+@made
+def teacher_wer() -> str:
+    return percent(read("harvard_natural")["systems"]["teacher"]["scores"]["moonshine"]["wer"], 1)
+
+
+def pages() -> list[Path]:
+    return [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+
+def rewritten(text: str) -> str:
+    def fill(found: re.Match[str]) -> str:
+        value = MADE[found["name"]]()
+        space = "\n\n" if "\n" in value else ""  # a table stands alone, a value stands in its line
+        return f"<!-- made:{found['name']} -->{space}{value}{space}<!-- /made -->"
+
+    return MARKED.sub(fill, text)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--check", action="store_true", help="change nothing; fail if a page is out of date")
+    check = parser.parse_args().check
+    stale = []
+    for page in pages():
+        text = page.read_text(encoding="utf-8")
+        if (new := rewritten(text)) != text:
+            stale.append(page.relative_to(ROOT).as_posix())
+            if not check:
+                page.write_text(new, encoding="utf-8")
+    if stale:
+        print(("out of date, run `python docs/tables.py`: " if check else "rewritten: ") + ", ".join(stale))
+        sys.exit(check)
+
+
+if __name__ == "__main__":
+    main()
