@@ -95,8 +95,11 @@ def api_pages() -> list[tuple[str, str]]:
             continue
         if place.startswith(NOT_DOCUMENTED):
             continue
+        docstring = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
+        if docstring.startswith("Moved to"):  # an old path that still works
+            continue
         if path.name == "__init__.py":
-            if not ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))):
+            if not docstring:
                 continue
             place = posixpath.dirname(place)
             module = ".".join(["clock_attention", *filter(None, place.split("/"))])

@@ -202,7 +202,7 @@ def harvard() -> str:
     names = {
         "default": "default voice (`parallel-clock`, half precision)",
         "default, plain L1 (16,000 steps)": "the same after 16,000 steps of plain L1",
-        "default voice, autoregressive, half precision": "default voice, autoregressive (`causal-clock`, half precision)",
+        "default voice, autoregressive, half precision": "default voice, autoregressive (half precision)",
         "causal-clock": "`causal-clock`, full precision",
         "teacher": "teacher",
     }
@@ -434,22 +434,13 @@ def simulation() -> str:
     columns = [found[name]["level, simulated, error, predicted"] for name in ("exp", "rational")]
     rows = []
     for (level, *exp), (_, *rational) in list(zip(*columns, strict=True))[::3]:
-        cells = (f"{simulated:.2f} ± {error:.2f} % | {predicted:.2f} %" for simulated, error, predicted in (exp, rational))
+        cells = (
+            f"{simulated:.2f} ± {error:.2f} % | {predicted:.2f} %" for simulated, error, predicted in (exp, rational)
+        )
         rows.append([f"{level:.3f}", *cells])
     head = ["noise per step $\\sigma$", "exp: simulated", "exp: Eq. 4, true $K/\\mu^2$"]
     text = table([*head, "rational: simulated", "rational: Eq. 4, true $K/\\mu^2$"], rows)
     return text.replace("-", "−").replace("| −−− ", "| --- ")
-
-
-@made
-def training_step() -> str:
-    rows = []
-    for row in read("training_step"):
-        clock, dot = row["seconds"]["clock"], row["seconds"]["dot"]
-        low, _, high = statistics.quantiles([a / b for a, b in zip(clock, dot, strict=True)], n=4)
-        middle = statistics.median(clock) / statistics.median(dot)
-        rows.append([f"`{row['preset']}`", len(clock), f"{middle:.3f} [{low:.3f}–{high:.3f}]"])
-    return table(["preset", "repetitions", "clock ÷ dot [quartiles]"], rows)
 
 
 @made
@@ -466,15 +457,6 @@ def speak() -> str:
     found = {(row["text"], row["pace"]): f"{row['of real time']:.4f}" for row in rows}
     texts = dict.fromkeys(row["text"] for row in rows)
     return table(["text", *(f"pace {pace:g}" for pace in paces)], ([t, *(found[t, p] for p in paces)] for t in texts))
-
-
-@made
-def speak_cold() -> str:
-    rows = read("speak")["cold"].items()
-    return table(
-        ["command", "wall time", "CPU time"],
-        ([f"`{name}`", f"{row['seconds']:.1f} s", f"{row['cpu_seconds']:.1f} s"] for name, row in rows),
-    )
 
 
 @made
