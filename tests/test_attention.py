@@ -204,6 +204,11 @@ Q, K, V = (torch.zeros(2, 3, n, 4) for n in (5, 6, 6))
         ((Q, K, V), {"pace": 2.0}, r"pace: got 2.0 with clocks='normalized'"),
         ((Q, K, V), {"clocks": "causal", "pace": -1.0}, r"pace: got -1.0, expected a positive"),
         ((Q, K, V), {"clocks": "causal", "pace": torch.ones(3)}, r"pace: got shape \(3,\)"),
+        ((Q, K, V), {"content": torch.zeros(2, 3, 5, 5)}, r"content: got scores of shape .*\(2, 3, 5, 6\)"),
+        ((Q, K, V), {"content": (Q, K[:, :2])}, r"content: got key features of shape \(2, 2, 6, 4\)"),
+        ((Q, K, V), {"content": (Q, K[..., :3])}, r"content: got 4 channels for queries and 3 for keys"),
+        ((Q, K, V), {"content": (Q, K, V)}, r"content: got 3 tensors, expected a pair"),
+        ((Q, K, V), {"content": (Q.long(), K)}, r"content: got query features of torch.int64"),
     ],
 )
 def test_errors_name_the_argument_what_it_got_and_what_it_wants(arguments, options, message):

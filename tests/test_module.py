@@ -1,5 +1,7 @@
 """ClockAttention can stand where nn.MultiheadAttention stood."""
 
+import warnings
+
 import pytest
 import torch
 from torch import nn
@@ -235,3 +237,102 @@ def test_wrong_shapes_are_named(arguments, message):
     usual = {"query": torch.randn(2, 6, 8), "key": torch.randn(2, 5, 8), "value": torch.randn(2, 5, 8)}
     with pytest.raises(ValueError, match=message):
         ClockAttention(8, 2)(**(usual | arguments))
+
+
+def test_content_is_evidence_beside_the_clocks():
+    """logit = logit_scale · clock score + q·k/√C; with the clocks' scale at 0, plain dot-product attention."""
+    torch.manual_seed(0)
+    attention = ClockAttention(12, 3, content_dim=5, logit_scale=0.0)
+    query, memory = inputs()
+    output, weights = attention(query, memory, memory, average_attn_weights=False)
+    q, k, v = (
+        attention.heads(p(x))
+        for p, x in (
+            (attention.content_q_proj, query), (attention.content_k_proj, memory), (attention.v_proj, memory)
+        )
+    )  # fmt: skip
+    expected = nn.functional.scaled_dot_product_attention(q, k, v).transpose(1, 2).flatten(2)
+    torch.testing.assert_close(output, expected)
+    attention.logit_scale = 1.5
+    plain = ClockAttention(12, 3, logit_scale=1.5)
+    plain.load_state_dict({n: t for n, t in attention.state_dict().items() if "content" not in n})
+    _, clocks_alone = plain(query, memory, memory, average_attn_weights=False)
+    _, both = attention(query, memory, memory, average_attn_weights=False)
+    torch.testing.assert_close(both, torch.softmax(clocks_alone.log() + weights.log(), -1), rtol=1e-4, atol=1e-5)
+
+
+def test_without_content_parameters_and_random_numbers_are_as_before():
+    torch.manual_seed(0)
+    plain = ClockAttention(12, 3)
+    torch.manual_seed(0)
+    with_content = ClockAttention(12, 3, content_dim=4)
+    names = [name for name, _ in with_content.named_parameters() if "content" in name]
+    assert len(names) == 4
+    assert not any("content" in name for name in plain.state_dict())
+    with pytest.raises(ValueError, match="content_dim: got 0, expected at least one channel"):
+        ClockAttention(12, 3, content_dim=0)
+
+
+@pytest.mark.parametrize("batch_first", [True, False])
+def test_clocks_and_logits_are_handed_out(batch_first):
+    attention = ClockAttention(12, 3, batch_first=batch_first)
+    query, memory = inputs()
+    if not batch_first:
+        query, memory = query.transpose(0, 1), memory.transpose(0, 1)
+    plain, _ = attention(query, memory, memory)
+    output, weights, clocks, logits = attention(
+        query, memory, memory, average_attn_weights=False, return_clocks=True, return_logits=True
+    )
+    torch.testing.assert_close(output, plain, rtol=1e-5, atol=1e-6)
+    torch.testing.assert_close(torch.softmax(logits, -1), weights)
+    assert (clocks.query.diff(dim=-2) >= 0).all()
+    assert clocks.query.shape == (2, 3, 9, 4)
+    assert clocks.key.shape == (2, 3, 5, 4)
+    _, none, made = attention(query, memory, memory, need_weights=False, return_clocks=True)
+    assert none is None
+    torch.testing.assert_close(made.key, clocks.key)
+
+
+def test_a_learned_scale_is_positive_and_old_values_keep_their_meaning():
+    attention = ClockAttention(12, 3)
+    values = torch.tensor([0.1, 1.0, 24.0])
+    attention.load_state_dict(attention.state_dict() | {"logit_scale": values})
+    assert torch.equal(attention.scale(), values)
+    with torch.no_grad():
+        attention.logit_scale.copy_(torch.tensor([-3.0, 0.0, 0.0999]))
+    scale = attention.scale()
+    assert (scale > 0).all()
+    assert (scale.diff() > 0).all()
+    assert float(scale[2]) == pytest.approx(0.0999, abs=1e-6)
+    query, memory = inputs()
+    attention(query, memory, memory)[0].square().sum().backward()
+    assert attention.logit_scale.grad.isfinite().all()
+    assert attention.logit_scale.grad.abs().min() > 0
+    assert ClockAttention(12, 3, logit_scale=-1.0).scale() == -1.0  # a constant is the caller's choice
+
+
+@pytest.mark.parametrize("impl", ["auto", "portable", "reference"])
+@pytest.mark.parametrize("clocks", ["normalized", "causal"])
+def test_a_rate_function_that_goes_negative_is_refused(impl, clocks):
+    query, memory = inputs()
+    attention = ClockAttention(12, 3, phi=torch.tanh, impl=impl, clocks=clocks)
+    with pytest.raises(ValueError, match=r"phi: got a function that returns -.*expected values ≥ 0"):
+        attention(query, memory, memory)
+
+
+def test_padding_of_targets_that_cannot_be_known_is_warned_of_once():
+    """torch's own decoder layer passes its cross-attention no mask of the targets."""
+    layer = nn.TransformerDecoderLayer(12, 3, batch_first=True)
+    layer.multihead_attn = ClockAttention(12, 3)
+    query, memory = inputs()
+    padded = torch.arange(5) >= torch.tensor([[5], [3]])
+    with pytest.warns(UserWarning, match=r"no query_padding_mask.*ClockDecoderLayer"):
+        layer(query, memory, memory_key_padding_mask=padded)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        layer(query, memory, memory_key_padding_mask=padded)  # said once
+        for attention, masks in (
+            (ClockAttention(12, 3), {"query_padding_mask": torch.zeros(2, 9, dtype=torch.bool)}),
+            (ClockAttention(12, 3, clocks="causal"), {}),
+        ):
+            attention(query, memory, memory, key_padding_mask=padded, **masks)

@@ -1,5 +1,7 @@
 """Step by step equals the one-shot pass, and decoding ends when the clock has run out."""
 
+import copy
+
 import pytest
 import torch
 from hypothesis import given
@@ -31,14 +33,18 @@ def stepwise(attention, query, memory, key_padding_mask=None, **options):
     st.booleans(),
     st.integers(0, 999),
     st.sampled_from([(torch.float32, 1e-5), (torch.float64, 1e-10)]),
+    st.sampled_from([None, None, 1, 5]),
 )
-def test_steps_equal_the_one_shot_pass(batch, targets, sources, width, norm, variance, log_term, seed, precision):
+def test_steps_equal_the_one_shot_pass(
+    batch, targets, sources, width, norm, variance, log_term, seed, precision, content_dim
+):
     dtype, tolerance = precision
     torch.manual_seed(seed)
     embed_dim, heads = width
     attention = ClockAttention(
-        embed_dim, heads, clocks="causal", causal_norm=norm, variance=variance, log_variance_term=log_term, dtype=dtype
-    )
+        embed_dim, heads, clocks="causal", causal_norm=norm, variance=variance, log_variance_term=log_term, dtype=dtype,
+        content_dim=content_dim,
+    )  # fmt: skip
     query = torch.randn(batch, targets, embed_dim, dtype=dtype, requires_grad=True)
     memory = torch.randn(batch, sources, embed_dim, dtype=dtype, requires_grad=True)
     mask = padding(batch, sources, seed)
@@ -55,6 +61,33 @@ def test_steps_equal_the_one_shot_pass(batch, targets, sources, width, norm, var
     size = max(float(gradient.abs().max()) for gradient in expected)
     for a, b in zip(found, expected, strict=True):
         torch.testing.assert_close(a / size, b / size, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("content_dim", [None])
+def test_a_step_is_taken_by_the_implementation_asked_for_or_refused(content_dim):
+    torch.manual_seed(0)
+    attention = ClockAttention(12, 3, clocks="causal", pace=2.0, content_dim=content_dim)
+    query, memory = torch.randn(2, 9, 12), torch.randn(2, 5, 12)
+    expected, weights, _ = stepwise(attention, query, memory)
+    attention.impl = "banded"
+    found, found_weights, _ = stepwise(attention, query, memory)
+    torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(found_weights, weights, rtol=1e-5, atol=1e-5)
+    for impl in ("reference", "cuda"):
+        attention.impl = impl
+        with pytest.raises(ValueError, match=f"impl: got '{impl}', but one step is taken by 'auto', 'portable'"):
+            attention.step(query[:, 0], attention.start(memory))
+
+
+def test_a_copy_of_a_state_keeps_its_graph():
+    attention = ClockAttention(12, 3, clocks="causal", pace=2.0, content_dim=4)
+    query, memory = torch.randn(2, 4, 12), torch.randn(2, 5, 12, requires_grad=True)
+    _, _, state = stepwise(attention, query, memory)
+    expected = torch.autograd.grad(attention.step(query[:, 0], state)[0].sum(), memory, retain_graph=True)
+    copied = copy.deepcopy(state)
+    assert copied.key_clock is not state.key_clock
+    found = torch.autograd.grad(attention.step(query[:, 0], copied)[0].sum(), memory)
+    torch.testing.assert_close(found, expected)
 
 
 def test_progress_grows_and_decoding_ends_by_the_clock():
@@ -219,3 +252,12 @@ def test_target_clock_is_the_reading_of_the_state():
     _, _, state = stepwise(attention, query, memory, mask)
     clock = attention.target_clock(query, torch.tensor([6, 4]))
     torch.testing.assert_close(clock[:, :, -1], state.reading)
+    for padded in (mask, torch.zeros(2, 6).masked_fill(mask, -torch.inf)):  # in the forms `forward` takes
+        torch.testing.assert_close(attention.target_clock(query, key_padding_mask=padded), clock)
+    ended = torch.arange(9) >= torch.tensor([[9], [5]])
+    as_float = torch.zeros(2, 9).masked_fill(ended, -torch.inf)
+    torch.testing.assert_close(
+        attention.target_clock(query, [6, 4], as_float), attention.target_clock(query, [6, 4], ended)
+    )
+    with pytest.raises(ValueError, match="either source_lengths or key_padding_mask"):
+        attention.target_clock(query)

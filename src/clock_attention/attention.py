@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from clock_attention.clocks import CAUSAL_NORMS, CLOCKS, Phi, check_pace, clock_pair, resolve_phi, resolve_variance
+from clock_attention.clocks import ClockPair
 from clock_attention.kernels import portable, reference
+from clock_attention.kernels.interface import Attended, AttentionInputs, Content, Wanted
+from clock_attention.options import IMPLEMENTATIONS, ClockOptions, check_pace
+from clock_attention.rates import Phi
 
-IMPLEMENTATIONS = ("auto", "reference", "portable", "banded", "cuda")
+__all__ = ["IMPLEMENTATIONS", "clock_attention"]
 
 
 def clock_attention(
@@ -21,6 +24,7 @@ def clock_attention(
     key_padding_mask: Tensor | None = None,
     attn_mask: Tensor | None = None,
     *,
+    content: Content | None = None,
     clocks: str = "normalized",
     phi: str | Phi = "rational",
     variance: str | None = None,
@@ -31,7 +35,9 @@ def clock_attention(
     eps: float = 1e-6,
     impl: str = "auto",
     return_weights: bool = True,
-) -> tuple[Tensor, Tensor | None]:
+    return_clocks: bool = False,
+    return_logits: bool = False,
+) -> tuple[Any, ...]:
     """Attend where the clocks of two ordered sequences are likely to meet (Algorithm 1).
 
     Args:
@@ -42,132 +48,99 @@ def clock_attention(
             not enter the time norm or the clock.
         key_padding_mask: bool (B, T), True = padding.
         attn_mask: bool (True = forbidden) or additive float, broadcastable to (B, H, S, T).
-        clocks: "normalized" (both run 0 → 1; parallel decoding), "unnormalized" (as printed in the paper), or
-            "causal" (source normalized, target diffusive in units of `pace`: no step sees a later one).
-        phi: rate function, "rational" (the paper's), "softplus", "exp" or a callable ≥ 0.
-        variance: "surrogate" (Eq. 4/5), "empirical" (K/μ² estimated from the rates) or "exact" (∫∫ J C J for white
-            noise); with causal clocks the last two apply to the source and the target keeps the surrogate. "local"
-            is for causal clocks only: one token, however long the sequence. None: "local" for causal clocks,
-            "surrogate" for the others.
-        log_variance_term: keep the −½ log Σ² that the paper drops.
-        logit_scale: number, or tensor of one element per head.
+        content: evidence from comparing the two sequences, added to the logits: a pair of features (B, H, S, C) and
+            (B, H, T, C), whose inner products are the scores, or the scores (B, H, S, T) themselves. The clocks are
+            then the prior and this is the log-likelihood. None: the clocks alone, the paper's method.
+        clocks, phi, variance, log_variance_term, causal_norm, eps, impl: see `ClockOptions`.
+        logit_scale: number, or tensor of one element per head; multiplies the clocks' score, not the content.
         pace: target steps per source token, number or (B,) tensor; required by, and only for, causal clocks.
-        causal_norm: how causal clocks normalise the target: "none", "rms", "channel" or "cumulative".
-        eps: the ε of Algorithm 1.
-        impl: "auto", or one of "reference", "portable", "banded", "cuda".
         return_weights: False returns None for the weights, which are then never built where S × T can be avoided.
+        return_clocks: also return the `ClockPair` that was used: λ of both sides and their variances.
+        return_logits: also return the logits (B, H, S, T), −inf where a key is not allowed.
 
     Returns:
-        output (B, H, S, Dv) and weights (B, H, S, T) or None. Rows with no allowed key are zero in both.
+        output (B, H, S, Dv) and weights (B, H, S, T) or None; then the clocks and the logits, each if asked for. Rows
+        with no allowed key are zero in output and weights.
     """
-    validate(query, key, value, clocks=clocks, pace=pace, causal_norm=causal_norm, impl=impl)
-    variance = resolve_variance(variance, clocks)
-    phi_function = resolve_phi(phi)
-    batch, heads, targets, _ = query.shape
-    sources = key.shape[2]
-    query_valid = valid_steps("query_padding_mask", query_padding_mask, (batch, targets), query.device)
-    key_valid = valid_steps("key_padding_mask", key_padding_mask, (batch, sources), key.device)
-    check_attn_mask(attn_mask, (batch, heads, targets, sources))
-    scale = head_scale(logit_scale, heads, query)
+    options = ClockOptions(
+        clocks=clocks,
+        phi=phi,
+        variance=variance,
+        log_variance_term=log_variance_term,
+        causal_norm=causal_norm,
+        eps=eps,
+        impl=impl,
+    )
+    masks = (query_padding_mask, key_padding_mask, attn_mask)
+    inputs = checked_inputs(query, key, value, *masks, content, logit_scale, pace, options)
+    found = attend(inputs, options, Wanted(return_weights, return_logits, return_clocks))
+    output, weights, logits, made = found
+    extra = ((made,) if return_clocks else ()) + ((logits,) if return_logits else ())
+    return output, weights, *extra
 
-    if impl in ("auto", "banded"):
+
+def attend(inputs: AttentionInputs, options: ClockOptions, wanted: Wanted) -> Attended:
+    """The attention by the implementation that `options.impl` names, or the best one that serves this call."""
+    if options.impl == "reference":
+        output, weights, logits, made = reference.attend(inputs, options, wanted)
+        return output, weights, logits, None if made is None else ClockPair(*made)
+    if options.impl in ("auto", "banded"):
         from clock_attention.kernels import banded  # Numba takes half a second to load, and not every program needs it
 
-        refusal = banded.refusal(query, attn_mask)
         # Double precision is asked for its exactness, not its speed: not worth compiling a kernel unasked.
-        if refusal is None and (impl == "banded" or query.dtype != torch.float64):
-            return banded.attend(
-                query,
-                key,
-                value,
-                query_valid=None if query_padding_mask is None else query_valid,
-                key_valid=None if key_padding_mask is None else key_valid,
-                clocks=clocks,
-                phi=phi,
-                variance=variance,
-                log_variance_term=log_variance_term,
-                logit_scale=scale,
-                eps=eps,
-                pace=pace,
-                causal_norm=causal_norm,
-                return_weights=return_weights,
-            )
-        if impl == "banded":
-            raise ValueError(f"impl: got 'banded', but {refusal}; use impl='auto' or 'portable'")
-        impl = "portable"
-    if impl == "cuda":
+        if options.impl == "banded" or inputs.query.dtype != torch.float64:
+            if (refusal := banded.refusal(inputs, options, wanted)) is None:
+                return banded.attend(inputs, options, wanted)
+            if options.impl == "banded":
+                raise ValueError(f"impl: got 'banded', but {refusal}; use impl='auto' or 'portable'")
+    if options.impl == "cuda":
         from clock_attention.kernels import cuda  # FlexAttention loads torch's compiler
 
-        if (refusal := cuda.refusal(query, attn_mask)) is not None:
+        if (refusal := cuda.refusal(inputs, options, wanted)) is not None:
             raise ValueError(f"impl: got 'cuda', but {refusal}; use impl='auto' or 'portable'")
-    if impl == "reference":
-        output, weights = reference.forward(
-            query,
-            key,
-            value,
-            query_valid=query_valid,
-            key_valid=key_valid,
-            attn_mask=attn_mask,
-            clocks=clocks,
-            phi=phi,
-            variance=variance,
-            log_variance_term=log_variance_term,
-            logit_scale=scale,
-            eps=eps,
-            pace=pace,
-            causal_norm=causal_norm,
-        )
-        return output, weights if return_weights else None
-
-    # Clocks and distances stay in fp32 at least, also under autocast: the variance they are divided by is tiny.
-    with without_autocast(query.device):
-        wide = torch.promote_types(query.dtype, torch.float32)
-        pair = clock_pair(
-            query.to(wide),
-            key.to(wide),
-            query_valid,
-            key_valid,
-            clocks=clocks,
-            phi=phi_function if callable(phi) else phi,
-            variance=variance,
-            eps=eps,
-            pace=pace,
-            causal_norm=causal_norm,
-        )
-        if impl == "cuda" and not return_weights:
-            return cuda.forward(
-                pair,
-                value,
-                query_valid=query_valid,
-                key_valid=key_valid,
-                log_variance_term=log_variance_term,
-                logit_scale=scale,
-                eps=eps,
-            ), None
-        return portable.forward(
-            pair,
-            value,
-            query_valid=query_valid,
-            key_valid=key_valid,
-            attn_mask=attn_mask,
-            log_variance_term=log_variance_term,
-            logit_scale=scale.to(wide),
-            eps=eps,
-            return_weights=return_weights,
-        )
+        return cuda.attend(inputs, options, wanted)
+    return portable.attend(inputs, options, wanted)
 
 
-def validate(
+def checked_inputs(
     query: Tensor,
     key: Tensor,
     value: Tensor,
-    *,
-    clocks: str,
+    query_padding_mask: Tensor | None,
+    key_padding_mask: Tensor | None,
+    attn_mask: Tensor | None,
+    content: Content | None,
+    logit_scale: float | Tensor,
     pace: float | Tensor | None,
-    causal_norm: str,
-    impl: str,
-) -> None:
-    """Raise an error that names the argument, what it got and what it wants."""
+    options: ClockOptions,
+) -> AttentionInputs:
+    """Raise an error that names the argument, what it got and what it wants; else the tensors, ready for a kernel."""
+    check_features(query, key, value)
+    check_content(content, query, key)
+    if (pace is None) == (options.clocks == "causal"):
+        raise ValueError(
+            f"pace: got {pace!r} with clocks={options.clocks!r}; causal clocks need the number of target steps per "
+            "source token, the others take none"
+        )
+    batch, heads, targets, _ = query.shape
+    sources = key.shape[2]
+    if pace is not None:
+        check_pace(pace, batch)
+    check_attn_mask(attn_mask, (batch, heads, targets, sources))
+    return AttentionInputs(
+        query,
+        key,
+        value,
+        head_scale(logit_scale, heads, query),
+        None if query_padding_mask is None else valid_steps("query_padding_mask", query_padding_mask, (batch, targets)),
+        None if key_padding_mask is None else valid_steps("key_padding_mask", key_padding_mask, (batch, sources)),
+        attn_mask,
+        pace,
+        content,
+    )
+
+
+def check_features(query: Tensor, key: Tensor, value: Tensor) -> None:
     for name, tensor in (("query", query), ("key", key), ("value", value)):
         if tensor.ndim != 4:
             raise ValueError(
@@ -188,35 +161,44 @@ def validate(
             f"value: got shape {tuple(value.shape)}, expected one value for every key {tuple(key.shape)}, "
             f"that is ({key.shape[0]}, {key.shape[1]}, {key.shape[2]}, Dv)"
         )
-    for name, got, choices in (
-        ("clocks", clocks, CLOCKS),
-        ("causal_norm", causal_norm, CAUSAL_NORMS),
-        ("impl", impl, IMPLEMENTATIONS),
-    ):
-        if got not in choices:
-            raise ValueError(f"{name}: got {got!r}, expected one of {', '.join(map(repr, choices))}")
-    if (pace is None) == (clocks == "causal"):
+
+
+def check_content(content: Content | None, query: Tensor, key: Tensor) -> None:
+    """Features of both sides with the same channels, or a score for every pair."""
+    if content is None:
+        return
+    pairs = (*query.shape[:3], key.shape[2])
+    if isinstance(content, Tensor):
+        if tuple(content.shape) != tuple(pairs):
+            raise ValueError(
+                f"content: got scores of shape {tuple(content.shape)}, expected (batch, heads, queries, keys) = {pairs}"
+            )
+        if not content.is_floating_point():
+            raise TypeError(f"content: got dtype {content.dtype}, expected a floating point type")
+        return
+    if len(content) != 2:
+        raise ValueError(f"content: got {len(content)} tensors, expected a pair (query features, key features)")
+    for side, features, like in (("query", content[0], query), ("key", content[1], key)):
+        if features.ndim != 4 or features.shape[:3] != like.shape[:3] or features.shape[3] == 0:
+            raise ValueError(
+                f"content: got {side} features of shape {tuple(features.shape)}, expected {tuple(like.shape[:3])} and "
+                "at least one channel"
+            )
+        if not features.is_floating_point():
+            raise TypeError(f"content: got {side} features of {features.dtype}, expected a floating point type")
+    if content[0].shape[3] != content[1].shape[3]:
         raise ValueError(
-            f"pace: got {pace!r} with clocks={clocks!r}; causal clocks need the number of target steps per source "
-            "token, the others take none"
+            f"content: got {content[0].shape[3]} channels for queries and {content[1].shape[3]} for keys, expected "
+            "the same number"
         )
-    if pace is not None:
-        check_pace(pace, query.shape[0])
 
 
-def without_autocast(device: torch.device) -> AbstractContextManager[None]:
-    """Full precision, also inside autocast. The meta device, which computes nothing, has no autocast to leave."""
-    return nullcontext() if device.type == "meta" else torch.autocast(device.type, enabled=False)
-
-
-def valid_steps(name: str, mask: Tensor | None, shape: tuple[int, ...], device: torch.device) -> Tensor:
+def valid_steps(name: str, mask: Tensor, shape: tuple[int, ...]) -> Tensor:
     """torch's padding mask (True = padding) turned into the valid steps the method speaks of."""
-    if mask is None:
-        return torch.ones(shape, dtype=torch.bool, device=device)
     if mask.dtype != torch.bool:
         raise TypeError(f"{name}: got dtype {mask.dtype}, expected torch.bool with True = padding")
     if tuple(mask.shape) != tuple(shape):
-        raise ValueError(f"{name}: got shape {tuple(mask.shape)}, expected {shape}")
+        raise ValueError(f"{name}: got shape {tuple(mask.shape)}, expected {tuple(shape)}")
     return ~mask
 
 

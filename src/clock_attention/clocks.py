@@ -7,66 +7,22 @@ opposite convention, True = padding, and translate once).
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
-from dataclasses import dataclass
+from typing import NamedTuple
 
-import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-Phi = Callable[[Tensor], Tensor]
+from clock_attention.options import CAUSAL_NORMS, CLOCKS, VARIANCES, ClockOptions, check_pace, resolve_variance
+from clock_attention.rates import PHIS, Phi, expected_rate, mean_rate, rational, resolve_phi
 
-CLOCKS = ("normalized", "unnormalized", "causal")
-VARIANCES = ("surrogate", "empirical", "exact", "local")
-CAUSAL_NORMS = ("none", "rms", "channel", "cumulative")
-
-
-def resolve_variance(variance: str | None, clocks: str) -> str:
-    """None means the one that serves these clocks best; docs/theory/causal.md shows why causal ones take "local"."""
-    if variance is None:
-        return "local" if clocks == "causal" else "surrogate"
-    if variance not in VARIANCES:
-        raise ValueError(f"variance: got {variance!r}, expected one of {', '.join(map(repr, VARIANCES))} or None")
-    if variance == "local" and clocks != "causal":
-        raise ValueError(f"variance: got 'local' with clocks={clocks!r}; it is a variance of causal clocks")
-    return variance
-
-
-def rational(x: Tensor) -> Tensor:
-    """φ(x) = ½ (1 + x (1 + x + |x|)/(1 + |x|)): softplus-like, but neither tail loses its gradient quickly."""
-    magnitude = x.abs()
-    return 0.5 * (1 + x * (1 + x + magnitude) / (1 + magnitude))
-
-
-PHIS: dict[str, Phi] = {"rational": rational, "softplus": F.softplus, "exp": torch.exp}
-
-
-def resolve_phi(phi: str | Phi) -> Phi:
-    """The rate function by name, or any callable that maps features to values ≥ 0."""
-    if callable(phi):
-        return phi
-    if phi not in PHIS:
-        raise ValueError(f"phi: got {phi!r}, expected one of {sorted(PHIS)} or a callable returning values ≥ 0")
-    return PHIS[phi]
-
-
-def expected_rate(phi: Phi) -> float:
-    """E[φ(z)], z ~ N(0, 1), by Gauss–Hermite quadrature in fp64: to 1e-4, or half a percent where φ has a kink."""
-    nodes, weights = np.polynomial.hermite_e.hermegauss(80)
-    learned = next(phi.parameters(), None) if isinstance(phi, torch.nn.Module) else None
-    with torch.no_grad():
-        rates = phi(torch.from_numpy(nodes) if learned is None else torch.from_numpy(nodes).to(learned))
-    return float(np.sum(weights * rates.double().cpu().numpy()) / np.sqrt(2 * np.pi))
-
-
-MEAN_RATES = {name: expected_rate(phi) for name, phi in PHIS.items()}  # ready before torch.compile traces a call
-
-
-def mean_rate(phi: str | Phi) -> float:
-    """μ = E[φ(z)]: the tick a clock makes per step when its features are standardised; every φ has its own."""
-    return expected_rate(phi) if callable(phi) else MEAN_RATES[phi]
+__all__ = [  # those of other modules stay importable from here
+    "CAUSAL_NORMS", "CLOCKS", "PHIS", "VARIANCES", "ClockOptions", "ClockPair", "Phi", "accumulate", "bridge_clock",
+    "causal_norm", "causal_target_clock", "check_pace", "check_rates", "clock_pair", "cumulative_time_norm",
+    "edge_rates", "exact_variance", "expected_rate", "local_variance", "masked_time_norm", "mean_rate", "noise_scale",
+    "normalized_clock", "pace_unit", "rational", "resolve_phi", "resolve_variance", "source_clock",
+    "standardise_running", "step_norm", "sum_dtype", "unnormalized_clock",
+]  # fmt: skip
 
 
 def masked_time_norm(x: Tensor, valid: Tensor, eps: float) -> Tensor:
@@ -123,7 +79,22 @@ def causal_norm(x: Tensor, valid: Tensor, norm: str, eps: float) -> Tensor:
 def edge_rates(eta: Tensor, valid: Tensor, phi: Phi, eps: float) -> Tensor:
     """g_i = φ((η_i + η_{i+1})/2) + ε on mid-edges, zero where either end is padding.  (B, H, L-1, D)"""
     both = (valid[:, :-1] & valid[:, 1:])[:, None, :, None]
-    return (phi(0.5 * (eta[..., :-1, :] + eta[..., 1:, :])) + eps).masked_fill(~both, 0.0)
+    return (check_rates(phi, 0.5 * (eta[..., :-1, :] + eta[..., 1:, :])) + eps).masked_fill(~both, 0.0)
+
+
+def check_rates(phi: Phi, x: Tensor) -> Tensor:
+    """φ(x), refused where a caller's own φ is negative: its clock would run backwards.
+
+    Looked at on the CPU only: elsewhere the check would make every call wait for the device.
+    """
+    rates = phi(x)
+    traced = torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active()
+    if phi in PHIS.values() or rates.device.type != "cpu" or traced or not bool((rates < 0).any()):
+        return rates
+    raise ValueError(
+        f"phi: got a function that returns {float(rates.min()):.3g} for x = {float(x.flatten()[rates.argmin()]):.3g}, "
+        "expected values ≥ 0, because clocks do not run backwards"
+    )
 
 
 def accumulate(rates: Tensor) -> Tensor:
@@ -140,8 +111,7 @@ def sum_dtype(x: Tensor) -> torch.dtype:
     return x.dtype if x.device.type == "mps" else torch.float64
 
 
-@dataclass(frozen=True)
-class ClockPair:
+class ClockPair(NamedTuple):
     """Both clocks and the variance each contributes: all that the meeting score needs."""
 
     query: Tensor  # λ_s (B, H, S, D), fp64 where the device has it
@@ -237,10 +207,10 @@ def noise_scale(rates: Tensor, valid: Tensor, variance: str) -> Tensor | float:
     count = both.sum(-2, keepdim=True).clamp(min=1)  # edges (B, 1, 1, 1)
     mean = rates.sum(-2, keepdim=True) / count
     centred = (rates - mean).masked_fill(~both, 0.0)
-    bandwidth = (4 * (count / 100.0) ** (2 / 9)).floor()
+    bandwidth = (4 * (count.to(sum_dtype(rates)) / 100.0) ** (2 / 9)).floor()
     integrated = centred.square().sum(-2, keepdim=True) / count  # γ(0) (B, H, 1, D)
     for lag in range(1, min(bartlett_limit(rates.shape[-2]), rates.shape[-2] - 1) + 1):
-        weight = (1 - lag / (bandwidth + 1)).clamp(min=0.0)
+        weight = (1 - lag / (bandwidth + 1)).clamp(min=0.0).to(rates.dtype)
         covariance = (centred[..., lag:, :] * centred[..., :-lag, :]).sum(-2, keepdim=True) / count
         integrated = integrated + 2 * weight * covariance
     ratio = (integrated / mean.square().clamp(min=1e-12)).mean(-1)  # (B, H, 1)
@@ -274,21 +244,6 @@ def exact_variance(eta: Tensor, valid: Tensor, phi: Phi, *, normalized: bool) ->
     return (exact / total_rate.square()).mean(-1).clamp(min=1e-12)
 
 
-def check_pace(pace: float | Tensor, batch: int) -> None:
-    """A positive number of target steps per source token, or one for each item."""
-    if isinstance(pace, Tensor):
-        if pace.shape not in ((), (batch,)):
-            raise ValueError(f"pace: got shape {tuple(pace.shape)}, expected a number or ({batch},)")
-        # Values on other devices are not worth waiting for, and tracers have none to look at.
-        if pace.device.type != "cpu" or torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active():
-            return
-        good = bool((pace.isfinite() & (pace > 0)).all())
-    else:
-        good = math.isfinite(pace) and pace > 0
-    if not good:
-        raise ValueError(f"pace: got {pace}, expected a positive number of target steps per source token")
-
-
 def pace_unit(pace: float | Tensor, key_valid: Tensor, dtype: torch.dtype) -> Tensor:
     """r·T: target steps expected for each item's source.  (B, 1, 1)"""
     pace = torch.as_tensor(pace, dtype=dtype, device=key_valid.device).expand(key_valid.shape[0])
@@ -300,29 +255,21 @@ def clock_pair(
     key: Tensor,
     query_valid: Tensor,
     key_valid: Tensor,
-    *,
-    clocks: str,
-    phi: str | Phi,
-    variance: str,
-    eps: float,
+    options: ClockOptions,
     pace: float | Tensor | None = None,
-    causal_norm: str = "none",
 ) -> ClockPair:
     """Both clocks and their variances from projected features, whatever the kind of clock."""
-    rate = resolve_phi(phi)
-    if clocks == "unnormalized":
-        query_clock, query_variance = unnormalized_clock(query, query_valid, rate, variance, eps)
-        key_clock, key_variance = unnormalized_clock(key, key_valid, rate, variance, eps)
+    phi, eps, variance = resolve_phi(options.phi), options.eps, str(options.variance)
+    if options.clocks != "causal":
+        make = normalized_clock if options.clocks == "normalized" else unnormalized_clock
+        query_clock, query_variance = make(query, query_valid, phi, variance, eps)
+        key_clock, key_variance = make(key, key_valid, phi, variance, eps)
         return ClockPair(query_clock, key_clock, query_variance, key_variance)
-    if clocks == "normalized":
-        query_clock, query_variance = normalized_clock(query, query_valid, rate, variance, eps)
-        key_clock, key_variance = normalized_clock(key, key_valid, rate, variance, eps)
-    else:
-        key_clock, key_variance = source_clock(key, key_valid, rate, variance, eps)
-        unit = pace_unit(pace if pace is not None else 1.0, key_valid, query.dtype)
-        query_clock, query_variance = causal_target_clock(
-            query, query_valid, rate, causal_norm, unit, mean_rate(phi), eps
-        )
-        if variance == "local":
-            query_variance = local_variance(key_valid, query.dtype).expand_as(query_variance)
+    key_clock, key_variance = source_clock(key, key_valid, phi, variance, eps)
+    unit = pace_unit(1.0 if pace is None else pace, key_valid, query.dtype)
+    query_clock, query_variance = causal_target_clock(
+        query, query_valid, phi, options.causal_norm, unit, mean_rate(options.phi), eps
+    )
+    if variance == "local":
+        query_variance = local_variance(key_valid, query.dtype).expand_as(query_variance)
     return ClockPair(query_clock, key_clock, query_variance, key_variance)

@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
+from dataclasses import fields
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from clock_attention.attention import IMPLEMENTATIONS, clock_attention, head_scale, valid_steps, without_autocast
-from clock_attention.clocks import (
-    CAUSAL_NORMS,
-    CLOCKS,
-    Phi,
-    causal_target_clock,
-    check_pace,
-    mean_rate,
-    pace_unit,
-    resolve_phi,
-    resolve_variance,
-)
+from clock_attention.attention import attend, checked_inputs, head_scale, valid_steps
+from clock_attention.clocks import causal_target_clock, pace_unit
+from clock_attention.kernels.interface import Wanted
+from clock_attention.kernels.portable import without_autocast
+from clock_attention.options import ClockOptions, check_pace
+from clock_attention.rates import Phi, mean_rate, resolve_phi
 from clock_attention.streaming import ClockState, advance_clocks, attend_step, start_clocks
+
+STEPPING = ("auto", "portable", "banded")  # implementations that can take one step
+SMALL_SCALE = 0.1  # below it, a learned logit_scale approaches 0 instead of crossing it
 
 
 class ClockAttention(nn.Module):
@@ -32,8 +32,10 @@ class ClockAttention(nn.Module):
         clocks: "normalized" for parallel decoding, "causal" for autoregressive decoding, "unnormalized" for the
             paper's printed autoregressive variant.
         out_proj: False is the paper's preset (no extra parameters); True matches `nn.MultiheadAttention`.
-        phi, variance, log_variance_term, eps, impl: see `clock_attention.clock_attention`.
-        logit_scale: "learned" (one scalar per head, starting at 1) or a constant.
+        phi, variance, log_variance_term, eps, impl: see `ClockOptions`.
+        logit_scale: "learned" (one scalar per head, starting at 1 and always positive, see `scale`) or a constant.
+        content_dim: channels of each head's content features, whose scaled inner products are added to the logits:
+            evidence beside the clocks, which never compare the two sequences. None, the paper's method, has none.
         clock_width: channels of each head's clock. None takes the head's width, as the paper does; 1 gives each head
             one scalar clock, as in the theory, which cannot pass a token over while it moves less than a token a step.
         pace: causal clocks only: target steps per source token (default 1). A buffer saved with the weights; set it
@@ -45,6 +47,13 @@ class ClockAttention(nn.Module):
     pass `query_padding_mask`, or use `ClockDecoderLayer`, which does.
     """
 
+    clocks: str
+    phi: str | Phi
+    variance: str
+    log_variance_term: bool
+    causal_norm: str
+    eps: float
+    impl: str
     pace: Tensor
 
     def __init__(
@@ -68,6 +77,7 @@ class ClockAttention(nn.Module):
         causal_norm: str = "none",
         eps: float = 1e-6,
         impl: str = "auto",
+        content_dim: int | None = None,
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
     ) -> None:
@@ -77,15 +87,10 @@ class ClockAttention(nn.Module):
                 f"embed_dim={embed_dim}, num_heads={num_heads}: expected positive numbers, the first a multiple of "
                 "the second"
             )
-        for name, got, choices in (
-            ("clocks", clocks, CLOCKS),
-            ("causal_norm", causal_norm, CAUSAL_NORMS),
-            ("impl", impl, IMPLEMENTATIONS),
-        ):
-            if got not in choices:
-                raise ValueError(f"{name}: got {got!r}, expected one of {', '.join(map(repr, choices))}")
-        if clock_width is not None and clock_width < 1:
-            raise ValueError(f"clock_width: got {clock_width}, expected at least one channel, or None")
+        for name, width in (("clock_width", clock_width), ("content_dim", content_dim)):
+            if width is not None and width < 1:
+                raise ValueError(f"{name}: got {width}, expected at least one channel, or None")
+        options = ClockOptions(clocks, phi, variance, log_variance_term, causal_norm, eps, impl)
         clock_dim = embed_dim if clock_width is None else num_heads * clock_width
         if clocks != "causal" and (pace is not None or causal_norm != "none"):
             raise ValueError(f"clocks={clocks!r} take neither pace nor causal_norm; only 'causal' clocks do")
@@ -94,24 +99,25 @@ class ClockAttention(nn.Module):
                 "causal_norm: got 'channel' with one channel per clock, which standardised over itself is always 0; "
                 "use 'none' or more channels (clock_width)"
             )
-        resolve_phi(phi)
         self.embed_dim = embed_dim
         self.num_heads = num_heads
-        self.clocks = clocks
         self.dropout = dropout
         self.batch_first = batch_first
-        self.phi = phi
-        self.variance = resolve_variance(variance, clocks)
-        self.log_variance_term = log_variance_term
-        self.causal_norm = causal_norm
-        self.eps = eps
-        self.impl = impl
+        for field in fields(options):  # plain attributes, so that a rate function with parameters is a submodule
+            setattr(self, field.name, getattr(options, field.name))
+        self.warned_of_padding = False  # whether the warning about it has been given
         self.q_proj = nn.Linear(embed_dim, clock_dim, bias, device=device, dtype=dtype)
         self.k_proj = nn.Linear(kdim or embed_dim, clock_dim, bias, device=device, dtype=dtype)
         self.v_proj = nn.Linear(vdim or embed_dim, embed_dim, bias, device=device, dtype=dtype)
         self.out_proj: nn.Module = (
             nn.Linear(embed_dim, embed_dim, bias, device=device, dtype=dtype) if out_proj else nn.Identity()
         )
+        self.content_q_proj: nn.Linear | None = None
+        self.content_k_proj: nn.Linear | None = None
+        if content_dim is not None:
+            width = num_heads * content_dim
+            self.content_q_proj = nn.Linear(embed_dim, width, bias, device=device, dtype=dtype)
+            self.content_k_proj = nn.Linear(kdim or embed_dim, width, bias, device=device, dtype=dtype)
         if logit_scale == "learned":
             self.logit_scale: Tensor | float = nn.Parameter(torch.ones(num_heads, device=device, dtype=dtype))
         elif isinstance(logit_scale, int | float):
@@ -129,11 +135,29 @@ class ClockAttention(nn.Module):
             nn.init.ones_(self.logit_scale)
         if self.clocks == "causal":
             self.set_pace(self.first_pace)
-        for projection in (self.q_proj, self.k_proj, self.v_proj):
-            nn.init.xavier_uniform_(projection.weight)
-        for module in (self.q_proj, self.k_proj, self.v_proj, self.out_proj):
+        inward = (self.q_proj, self.k_proj, self.v_proj, self.content_q_proj, self.content_k_proj)
+        for projection in inward:
+            if projection is not None:
+                nn.init.xavier_uniform_(projection.weight)
+        for module in (*inward, self.out_proj):
             if isinstance(module, nn.Linear) and module.bias is not None:
                 nn.init.zeros_(module.bias)
+
+    @property
+    def options(self) -> ClockOptions:
+        """How this module's clocks are made and scored."""
+        return ClockOptions(**{field.name: getattr(self, field.name) for field in fields(ClockOptions)})
+
+    def scale(self) -> Tensor | float:
+        """The factor of the clocks' score, positive if learned.
+
+        The parameter itself where it is at least 0.1, so that state dicts keep their meaning; below, an exponential
+        that continues it smoothly towards 0. A negative factor would attend where the clocks do *not* meet.
+        """
+        raw = self.logit_scale
+        if not isinstance(raw, Tensor):
+            return raw
+        return torch.where(raw >= SMALL_SCALE, raw, SMALL_SCALE * (raw.clamp(max=SMALL_SCALE) / SMALL_SCALE - 1).exp())
 
     def set_pace(self, pace: float) -> None:
         """Target steps per source token, as measured on the training data; smaller speaks faster."""
@@ -155,10 +179,13 @@ class ClockAttention(nn.Module):
         *,
         query_padding_mask: Tensor | None = None,
         pace: float | Tensor | None = None,
-    ) -> tuple[Tensor, Tensor | None]:
+        return_clocks: bool = False,
+        return_logits: bool = False,
+    ) -> tuple[Any, ...]:
         """Signature and return value of `nn.MultiheadAttention.forward`, plus the mask of the queries.
 
-        `pace` overrides the stored one for this call (causal clocks): a number or one per item.
+        `pace` overrides the stored one for this call (causal clocks): a number or one per item. `return_clocks` and
+        `return_logits` add the `ClockPair` and the logits (B, H, S, T) of this call to what is returned, batch first.
         """
         if is_causal and attn_mask is None:
             raise ValueError("is_causal is only a hint, as in nn.MultiheadAttention: expected an attn_mask with it")
@@ -177,30 +204,29 @@ class ClockAttention(nn.Module):
             query, key, value = query.transpose(0, 1), key.transpose(0, 1), value.transpose(0, 1)
         key_padding_mask = padding_as_bool("key_padding_mask", key_padding_mask)
         query_padding_mask = padding_as_bool("query_padding_mask", query_padding_mask)
+        self.warn_of_unknown_padding(query, query_padding_mask, key_padding_mask)
         query = blanked("query_padding_mask", query, query_padding_mask)
         shared = value is key  # the usual case: one encoder output
         key = blanked("key_padding_mask", key, key_padding_mask)
         value = key if shared else blanked("key_padding_mask", value, key_padding_mask)
         values = self.heads(self.v_proj(value))
         dropping = self.training and self.dropout > 0
-        output, weights = clock_attention(
+        options = self.options
+        inputs = checked_inputs(
             self.heads(self.q_proj(query)),
             self.heads(self.k_proj(key)),
             values,
-            query_padding_mask=query_padding_mask,
-            key_padding_mask=key_padding_mask,
-            attn_mask=self.mask_for_heads(attn_mask, query.shape[0]),
-            clocks=self.clocks,
-            phi=self.phi,
-            variance=self.variance,
-            log_variance_term=self.log_variance_term,
-            logit_scale=self.logit_scale,
-            pace=self.pace_for(pace),
-            causal_norm=self.causal_norm,
-            eps=self.eps,
-            impl=self.impl,
-            return_weights=need_weights or dropping,
+            query_padding_mask,
+            key_padding_mask,
+            self.mask_for_heads(attn_mask, query.shape[0]),
+            self.content(query, key),
+            self.scale(),
+            self.pace_for(pace),
+            options,
         )
+        wanted = Wanted(weights=need_weights or dropping, logits=return_logits, clocks=return_clocks)
+        output, weights, logits, made = attend(inputs, options, wanted)
+        extra = ((made,) if return_clocks else ()) + ((logits,) if return_logits else ())
         if dropping:
             assert weights is not None
             output = F.dropout(weights, self.dropout).to(values.dtype) @ values
@@ -211,8 +237,8 @@ class ClockAttention(nn.Module):
             assert weights is not None
             weights = weights.mean(1)  # (B, S, T)
         if not batched:
-            return output.squeeze(0), None if weights is None else weights.squeeze(0)
-        return output if self.batch_first else output.transpose(0, 1), weights
+            return output.squeeze(0), None if weights is None else weights.squeeze(0), *extra
+        return output if self.batch_first else output.transpose(0, 1), weights, *extra
 
     def start(
         self,
@@ -244,17 +270,17 @@ class ClockAttention(nn.Module):
         if memory.shape[1] == 0:
             raise ValueError(f"memory: got shape {tuple(memory.shape)}, expected at least one source token")
         mask = padding_as_bool("key_padding_mask", key_padding_mask)
+        keys = blanked("key_padding_mask", memory, mask)
         chosen = self.pace_for(pace)
         assert chosen is not None
         return start_clocks(
-            self.heads(self.k_proj(blanked("key_padding_mask", memory, mask))),
+            self.heads(self.k_proj(keys)),
             self.heads(self.v_proj(blanked("key_padding_mask", value, mask))),
-            valid_steps("key_padding_mask", mask, memory.shape[:2], memory.device),
+            steps_in("key_padding_mask", mask, memory),
+            self.options,
             pace=chosen,
-            phi=self.phi,
-            variance=self.variance,
-            eps=self.eps,
             margin=margin,
+            content_key=None if self.content_k_proj is None else self.heads(self.content_k_proj(keys)),
         )
 
     def step(self, query: Tensor, state: ClockState) -> tuple[Tensor, Tensor, ClockState]:
@@ -263,6 +289,11 @@ class ClockAttention(nn.Module):
         Steps are for decoding: no attention dropout, not even in training mode.
         """
         self.require_causal("step")
+        if self.impl not in STEPPING:
+            raise ValueError(
+                f"impl: got {self.impl!r}, but one step is taken by {', '.join(map(repr, STEPPING))} only; set "
+                "attention.impl to one of them to decode"
+            )
         if query.shape != (state.steps.shape[0], self.embed_dim):
             raise ValueError(
                 f"query: got shape {tuple(query.shape)}, expected one step for each item of the state, "
@@ -274,45 +305,78 @@ class ClockAttention(nn.Module):
                 f"state: got clocks (batch, heads, channels) = {tuple(state.last.shape)}, expected "
                 f"{tuple(projected.shape)}; it was started by another module"
             )
+        content = None
+        if self.content_q_proj is not None:
+            if state.content_key is None:
+                raise ValueError("state: got one without content features; it was started by another module")
+            content = self.content_q_proj(query).unflatten(-1, (self.num_heads, -1))  # (B, H, C)
+            content = content / content.shape[-1] ** 0.5
         with without_autocast(query.device):
-            state = advance_clocks(state, projected, norm=self.causal_norm, phi=self.phi, eps=self.eps)
-            scale = head_scale(self.logit_scale, self.num_heads, state.last)
-            output, weights = attend_step(
-                state,
-                variance=self.variance,
-                log_variance_term=self.log_variance_term,
-                logit_scale=scale,
-                eps=self.eps,
-            )
+            options = self.options
+            state = advance_clocks(state, projected, options)
+            scale = head_scale(self.scale(), self.num_heads, state.last)
+            output, weights = attend_step(state, options, scale, content)
         # A state started under autocast keeps its values in lower precision.
         return self.out_proj(output.flatten(1).to(projected.dtype)), weights, state
 
     def target_clock(
         self,
         query: Tensor,
-        source_lengths: Tensor | Sequence[int],
+        source_lengths: Tensor | Sequence[int] | None = None,
         query_padding_mask: Tensor | None = None,
         *,
+        key_padding_mask: Tensor | None = None,
         pace: float | Tensor | None = None,
     ) -> Tensor:
-        """λ̄ of the target on every channel (B, H, S, D), for losses and pictures: 1 means the last source token."""
+        """λ̄ of the target on every channel (B, H, S, D), for losses and pictures: 1 means the last source token.
+
+        The source is told by the number of its tokens or by its `key_padding_mask`; masks as in `forward`.
+        """
         self.require_causal("target_clock")
         check_features("query", query, 3, self.embed_dim)
         if not self.batch_first:
             query = query.transpose(0, 1)
-        source_lengths = torch.as_tensor(source_lengths, device=query.device)
-        x = self.heads(self.q_proj(blanked("query_padding_mask", query, query_padding_mask)))
+        if (source_lengths is None) == (key_padding_mask is None):
+            raise ValueError("target_clock: expected either source_lengths or key_padding_mask")
+        if source_lengths is not None:
+            lengths = torch.as_tensor(source_lengths, device=query.device)
+            tokens = torch.arange(int(lengths.max()), device=query.device) < lengths[:, None]
+        else:
+            padded = padding_as_bool("key_padding_mask", key_padding_mask)
+            assert padded is not None
+            tokens = valid_steps("key_padding_mask", padded, (query.shape[0], padded.shape[-1]))
+        mask = padding_as_bool("query_padding_mask", query_padding_mask)
+        x = self.heads(self.q_proj(blanked("query_padding_mask", query, mask)))
         x = x.to(torch.promote_types(x.dtype, torch.float32))
-        valid = valid_steps("query_padding_mask", query_padding_mask, query.shape[:2], query.device)
-        tokens = torch.arange(int(source_lengths.max()), device=query.device) < source_lengths[:, None]
         chosen = self.pace_for(pace)
         assert chosen is not None
         check_pace(chosen, query.shape[0])
         unit = pace_unit(chosen, tokens, x.dtype)
+        valid = steps_in("query_padding_mask", mask, query)
         clock, _ = causal_target_clock(
             x, valid, resolve_phi(self.phi), self.causal_norm, unit, mean_rate(self.phi), self.eps
         )
         return clock
+
+    def content(self, query: Tensor, key: Tensor) -> tuple[Tensor, Tensor] | None:
+        """Content features of both sides (B, H, L, C), the queries' divided by √C as in dot-product attention."""
+        if self.content_q_proj is None or self.content_k_proj is None:
+            return None
+        features = self.heads(self.content_q_proj(query))
+        return features / features.shape[-1] ** 0.5, self.heads(self.content_k_proj(key))
+
+    def warn_of_unknown_padding(self, query: Tensor, query_padding: Tensor | None, key_padding: Tensor | None) -> None:
+        """Once: sources of unequal length with targets of unknown length, as torch's own decoder layer calls it."""
+        known = query_padding is not None or key_padding is None or query.shape[0] == 1 or self.clocks == "causal"
+        if known or self.warned_of_padding or torch.compiler.is_compiling():
+            return
+        self.warned_of_padding = True
+        warnings.warn(
+            "ClockAttention was given key_padding_mask but no query_padding_mask: if targets are padded too, their "
+            "padding enters the time norm and the clock. Use ClockDecoderLayer or swap_cross_attention instead of "
+            "nn.TransformerDecoderLayer, or pass query_padding_mask (all False if nothing is padded)",
+            stacklevel=3,
+        )
 
     def heads(self, x: Tensor) -> Tensor:
         """(B, L, H·D) → (B, H, L, D)"""
@@ -357,7 +421,14 @@ def blanked(name: str, x: Tensor, padding: Tensor | None) -> Tensor:
     """Zeros where there is padding (B, L): whatever stands there must not reach the projections' gradients."""
     if padding is None:
         return x
-    return x.masked_fill(~valid_steps(name, padding, x.shape[:2], x.device)[..., None], 0.0)
+    return x.masked_fill(~steps_in(name, padding, x)[..., None], 0.0)
+
+
+def steps_in(name: str, padding: Tensor | None, x: Tensor) -> Tensor:
+    """The valid steps (B, L) of features (B, L, E)."""
+    if padding is None:
+        return torch.ones(x.shape[:2], dtype=torch.bool, device=x.device)
+    return valid_steps(name, padding, (x.shape[0], x.shape[1]))
 
 
 def padding_as_bool(name: str, mask: Tensor | None) -> Tensor | None:

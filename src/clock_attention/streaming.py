@@ -8,25 +8,26 @@ came before it, and a sequence of steps equals the one-shot pass with `clocks="c
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from clock_attention.clocks import (
-    Phi,
-    check_pace,
+    ClockPair,
+    check_rates,
     local_variance,
-    mean_rate,
     pace_unit,
-    resolve_phi,
     source_clock,
     standardise_running,
     step_norm,
     sum_dtype,
 )
-from clock_attention.kernels.portable import attend
+from clock_attention.kernels.portable import attend_rows
+from clock_attention.options import ClockOptions, check_pace
+from clock_attention.rates import mean_rate, resolve_phi
 
 logger = logging.getLogger(__name__)
 
@@ -35,7 +36,10 @@ SAFETY = 4.0  # times the expected number of steps, after which a clock is taken
 
 @dataclass(frozen=True, eq=False)
 class ClockState:
-    """All that decoding remembers. Tensors only, each with the batch first: `vars(state)` is what to save."""
+    """All that decoding remembers. Tensors only, each with the batch first: `vars(state)` is what to save.
+
+    `copy.deepcopy` keeps the graph: gradients flow through the copy to what the state was made of.
+    """
 
     key_clock: Tensor  # λ_t (B, H, T, D)
     key_variance: Tensor  # A_Y(t) (B, H or 1, T)
@@ -50,6 +54,7 @@ class ClockState:
     first: Tensor  # first raw feature, about which the sums are taken (B, H, D)
     total: Tensor  # Σ (x − first) (B, H, D)
     total_square: Tensor  # Σ (x − first)² (B, H, D)
+    content_key: Tensor | None = None  # features that the targets' content is compared with (B, H, T, C)
 
     @property
     def reading(self) -> Tensor:
@@ -79,7 +84,15 @@ class ClockState:
 
     def to(self, device: torch.device | str) -> ClockState:
         """The same state on another device."""
-        return ClockState(**{field.name: getattr(self, field.name).to(device) for field in fields(self)})
+        return self.map(lambda tensor: tensor.to(device))
+
+    def map(self, function: Callable[[Tensor], Tensor]) -> ClockState:
+        """A state of what the function makes of every tensor."""
+        tensors: dict[str, Any] = {field.name: getattr(self, field.name) for field in fields(self)}
+        return ClockState(**{name: None if x is None else function(x) for name, x in tensors.items()})
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> ClockState:
+        return self.map(torch.clone)
 
     def index(self, items: Tensor | Sequence[int]) -> ClockState:
         """The state of some batch items, in the given order and with repetitions: beam search, or dropping items."""
@@ -89,19 +102,18 @@ class ClockState:
                 f"items: got shape {tuple(items.shape)}, expected a list of batch items such as [0, 2], or a bool "
                 f"mask ({len(self.steps)},)"
             )
-        return ClockState(**{field.name: getattr(self, field.name)[items] for field in fields(self)})
+        return self.map(lambda tensor: tensor[items])
 
 
 def start_clocks(
     key: Tensor,
     value: Tensor,
     key_valid: Tensor,
+    options: ClockOptions,
     *,
     pace: float | Tensor,
-    phi: str | Phi,
-    variance: str,
-    eps: float,
     margin: float | Tensor = 0.5,
+    content_key: Tensor | None = None,
 ) -> ClockState:
     """The state before the first target step, from projected source features (B, H, T, D) and values (B, H, T, Dv)."""
     wide = torch.promote_types(key.dtype, torch.float32)
@@ -110,7 +122,9 @@ def start_clocks(
     tokens_beyond = torch.as_tensor(margin, dtype=wide, device=key.device)
     if tokens_beyond.shape not in ((), (batch,)) or not bool(tokens_beyond.isfinite().all()):
         raise ValueError(f"margin: got {margin}, expected a finite number of tokens, or one for each of {batch} items")
-    key_clock, key_variance = source_clock(key.to(wide), key_valid, resolve_phi(phi), variance, eps)
+    key_clock, key_variance = source_clock(
+        key.to(wide), key_valid, resolve_phi(options.phi), str(options.variance), options.eps
+    )
     still = torch.zeros(batch, heads, channels, dtype=wide, device=key.device)
     return ClockState(
         key_clock=key_clock,
@@ -120,18 +134,19 @@ def start_clocks(
         unit=pace_unit(pace, key_valid, wide),
         margin=tokens_beyond.expand(batch),
         steps=torch.zeros(batch, dtype=torch.long, device=key.device),
-        tick=torch.full((batch,), mean_rate(phi), dtype=wide, device=key.device),
+        tick=torch.full((batch,), mean_rate(options.phi), dtype=wide, device=key.device),
         elapsed=still.to(key_clock.dtype),
         last=still,
         first=still,
         total=still.to(sum_dtype(still)),
         total_square=still.to(sum_dtype(still)),
+        content_key=None if content_key is None else content_key.masked_fill(~key_valid[:, None, :, None], 0.0),
     )
 
 
-def advance_clocks(state: ClockState, x: Tensor, *, norm: str, phi: str | Phi, eps: float) -> ClockState:
+def advance_clocks(state: ClockState, x: Tensor, options: ClockOptions) -> ClockState:
     """Let the target clock tick once for projected features x (B, H, D)."""
-    x = x.to(state.last.dtype)
+    x, norm, eps = x.to(state.last.dtype), options.causal_norm, options.eps
     started = (state.steps > 0)[:, None, None]
     if norm == "cumulative":
         first = torch.where(started, state.first, x)
@@ -142,32 +157,35 @@ def advance_clocks(state: ClockState, x: Tensor, *, norm: str, phi: str | Phi, e
         state = replace(state, first=first, total=total, total_square=total_square)
     else:
         eta = step_norm(x, norm, eps)
-    rate = resolve_phi(phi)(0.5 * (state.last + eta)) + eps
+    rate = check_rates(resolve_phi(options.phi), 0.5 * (state.last + eta)) + eps
     elapsed = state.elapsed + torch.where(started, rate, 0.0).to(state.elapsed.dtype)
     return replace(state, elapsed=elapsed, last=eta, steps=state.steps + 1)
 
 
 def attend_step(
-    state: ClockState, *, variance: str, log_variance_term: bool, logit_scale: Tensor, eps: float
+    state: ClockState, options: ClockOptions, logit_scale: Tensor, content_query: Tensor | None = None
 ) -> tuple[Tensor, Tensor]:
     """Where the source clock meets the target clock now: output (B, H, Dv) and weights (B, H, T)."""
-    if variance == "local":
+    if options.variance == "local":
         query_variance = local_variance(state.key_valid, state.unit.dtype)
     else:
         query_variance = (state.steps[:, None, None] - 0.5) / state.unit.square()  # Ã(s) = (s + ½)/(rT)²
-    output, weights = attend(
-        state.reading[:, :, None, :],
-        state.key_clock,
-        query_variance,
-        state.key_variance,
-        state.value,
-        torch.ones_like(state.key_valid[:, :1]),
-        state.key_valid,
-        None,
-        log_variance_term,
-        logit_scale,
-        eps,
-    )
+    pair = ClockPair(state.reading[:, :, None, :], state.key_clock, query_variance, state.key_variance)
+    content = None
+    if content_query is not None and state.content_key is not None:
+        dtype = pair.query_variance.dtype
+        content = content_query[:, :, None, :].to(dtype), state.content_key.to(dtype)
+    if options.impl == "banded":
+        from clock_attention.kernels import banded
+
+        output, weights = banded.attend_clocks(
+            pair, state.value, (None, state.key_valid), content, logit_scale, options, return_weights=True
+        )
+    else:
+        everyone = torch.ones_like(state.key_valid[:, :1])
+        output, weights, _ = attend_rows(
+            pair, state.value, everyone, state.key_valid, None, content, logit_scale, options
+        )
     return output.squeeze(2), weights.squeeze(2)
 
 

@@ -15,20 +15,8 @@ from clock_attention import clock_attention
 from clock_attention.kernels import band_tasks, banded, threads
 from clock_attention.kernels.clock_loops import GIVEN
 
-from .attention_cases import features, gradients, padding, shapes
+from .attention_cases import OPTIONS, features, gradients, padding, shapes
 
-OPTIONS = [
-    {"clocks": "normalized"},
-    {"clocks": "normalized", "phi": "softplus"},
-    {"clocks": "normalized", "phi": "exp"},
-    {"clocks": "normalized", "phi": torch.nn.functional.softplus},
-    {"clocks": "unnormalized"},
-    {"clocks": "causal", "pace": 1.5},
-    {"clocks": "causal", "pace": 0.7, "causal_norm": "cumulative"},
-    {"clocks": "causal", "pace": 3.0, "causal_norm": "none"},
-    {"clocks": "normalized", "variance": "empirical"},
-    {"clocks": "normalized", "variance": "exact", "log_variance_term": True},
-]
 BANDED = {"impl": "banded"}
 
 

@@ -9,6 +9,8 @@ from torch import Tensor
 from clock_attention import clock_attention
 from clock_attention.clocks import clock_pair
 from clock_attention.kernels import cuda
+from clock_attention.kernels.interface import AttentionInputs, Wanted
+from clock_attention.options import ClockOptions
 
 from .attention_cases import features, padding, shapes
 
@@ -21,20 +23,10 @@ OPTIONS = [
 ]
 
 
-def run_eagerly(inputs, query_valid, key_valid, scale, log_variance_term=False, **options) -> Tensor:
-    query, key, value = inputs
-    options = {"phi": "rational", "variance": "surrogate", "eps": 1e-6, **options}
-    pair = clock_pair(query, key, query_valid, key_valid, **options)
-    return cuda.forward(
-        pair,
-        value,
-        query_valid=query_valid,
-        key_valid=key_valid,
-        log_variance_term=log_variance_term,
-        logit_scale=scale,
-        eps=1e-6,
-        compiled=False,
-    )
+def run_eagerly(inputs, query_valid, key_valid, scale, **options) -> Tensor:
+    pace = options.pop("pace", None)
+    given = AttentionInputs(*inputs, scale.reshape(-1, 1, 1), query_valid, key_valid, None, pace)
+    return cuda.attend(given, ClockOptions(**options), Wanted(weights=False), compiled=False)[0]
 
 
 @settings(max_examples=15)
@@ -64,19 +56,14 @@ def test_gradients_of_the_score_function(options):
     """The score function on all pairs at once, as FlexAttention's backward pass differentiates it."""
     shape = (2, 2, 19, 8, 5, 3)
     inputs = [x.requires_grad_() for x in (*features(shape, 2), torch.tensor([0.7, 1.9], dtype=torch.float64))]
-    options = dict(options)
-    log_variance_term = options.pop("log_variance_term", False)
+    pace, clock_options = options.get("pace"), ClockOptions(**{k: v for k, v in options.items() if k != "pace"})
     valid = [torch.ones(2, n, dtype=torch.bool) for n in (19, 8)]
-    pair = clock_pair(*inputs[:2], *valid, **{"phi": "rational", "variance": "surrogate", "eps": 1e-6, **options})
-    query, key, score_mod = cuda.meeting(
-        pair, logit_scale=inputs[3], log_variance_term=log_variance_term, eps=1e-6, dtype=torch.float64
-    )
+    pair = clock_pair(*inputs[:2], *valid, clock_options, pace)
+    query, key, score_mod = cuda.meeting(pair, inputs[3], clock_options, torch.float64)
     places = torch.meshgrid(*(torch.arange(n) for n in shape[:4]), indexing="ij")
     logits = score_mod(query @ key.mT, *places)
     found = torch.softmax(logits, -1) @ inputs[2]
-    expected, _ = clock_attention(
-        *inputs[:3], logit_scale=inputs[3], log_variance_term=log_variance_term, impl="reference", **options
-    )
+    expected, _ = clock_attention(*inputs[:3], logit_scale=inputs[3], impl="reference", **options)
     cotangent = torch.randn_like(expected)
     for a, b in zip(
         torch.autograd.grad(found, inputs, cotangent), torch.autograd.grad(expected, inputs, cotangent), strict=True

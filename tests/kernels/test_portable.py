@@ -2,42 +2,54 @@
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clock_attention import clock_attention
 from clock_attention.kernels import portable
 
-from .attention_cases import features, gradients, padding, shapes
-
-OPTIONS = [
-    {"clocks": "normalized"},
-    {"clocks": "unnormalized"},
-    {"clocks": "causal", "pace": 1.5},
-    {"clocks": "causal", "pace": 0.7, "causal_norm": "cumulative"},
-    {"clocks": "causal", "pace": 2.5, "causal_norm": "rms", "variance": "local"},
-    {"clocks": "causal", "pace": 3.0, "causal_norm": "none", "log_variance_term": True},
-    {"clocks": "normalized", "variance": "empirical", "phi": "softplus"},
-    {"clocks": "normalized", "variance": "exact", "phi": "exp"},
-    {"clocks": "unnormalized", "variance": "exact", "log_variance_term": True},
-]
+from .attention_cases import CONTENTS, OPTIONS, content_of, features, gradients, padding, shapes
 
 
-@given(shapes(), st.integers(0, 999), st.sampled_from(OPTIONS))
-def test_outputs_weights_and_gradients_equal_the_reference(shape, seed, options):
-    query, key, value = features(shape, seed)
+@settings(max_examples=60)
+@given(shapes(), st.integers(0, 999), st.sampled_from(OPTIONS), st.sampled_from(CONTENTS), st.booleans())
+def test_outputs_weights_and_gradients_equal_the_reference(shape, seed, options, content, dirty):
+    """In fp64, NaN in the padding included: any option, odd lengths, items of one step."""
+    inputs = [*features(shape, seed), *content_of(content, shape, seed)]
     masks = {
         "query_padding_mask": padding(shape[0], shape[2], seed),
         "key_padding_mask": padding(shape[0], shape[3], seed + 1),
     }
-    scale = torch.linspace(0.5, 2.0, shape[1], dtype=torch.float64)
-    _, expected_weights = clock_attention(query, key, value, **masks, **options, logit_scale=scale, impl="reference")
-    _, weights = clock_attention(query, key, value, **masks, **options, logit_scale=scale, impl="portable")
-    torch.testing.assert_close(weights, expected_weights, rtol=1e-6, atol=1e-8)
-    expected = gradients((query, key, value), **masks, **options, logit_scale=scale, impl="reference")
-    found = gradients((query, key, value), **masks, **options, logit_scale=scale, impl="portable")
+    if dirty:
+        inputs[0].masked_fill_(masks["query_padding_mask"][:, None, :, None], torch.nan)
+        inputs[1].masked_fill_(masks["key_padding_mask"][:, None, :, None], torch.nan)
+        inputs[2].masked_fill_(masks["key_padding_mask"][:, None, :, None], torch.nan)
+    options = {**options, **masks, "logit_scale": torch.linspace(0.5, 2.0, shape[1], dtype=torch.float64)}
+    expected = gradients(tuple(inputs), **options, impl="reference")
+    found = gradients(tuple(inputs), **options, impl="portable")
     for a, b in zip(found, expected, strict=True):
-        torch.testing.assert_close(a, b, rtol=1e-6, atol=1e-7)
+        torch.testing.assert_close(a, b, rtol=1e-6, atol=1e-7 * max(1.0, float(b.abs().max())))
+
+
+@pytest.mark.parametrize("content", CONTENTS)
+@pytest.mark.parametrize("options", OPTIONS)
+def test_weights_logits_and_clocks_equal_the_reference(options, content):
+    shape = (2, 2, 13, 7, 5, 3)
+    query, key, value, *extra = (*features(shape, 1), *content_of(content, shape, 1))
+    options = {
+        **options,
+        "content": tuple(extra) if content == "features" else extra[0] if extra else None,
+        "attn_mask": torch.rand(2, 1, 13, 7, dtype=torch.float64),
+        "key_padding_mask": padding(2, 7, 3),
+        "return_clocks": True,
+        "return_logits": True,
+    }
+    _, expected, clocks, logits = clock_attention(query, key, value, **options, impl="reference")
+    _, weights, found_clocks, found_logits = clock_attention(query, key, value, **options, impl="portable")
+    torch.testing.assert_close(weights, expected, rtol=1e-6, atol=1e-8)
+    torch.testing.assert_close(found_logits, logits, rtol=1e-6, atol=1e-7)
+    for a, b in zip(found_clocks, clocks, strict=True):
+        torch.testing.assert_close(*torch.broadcast_tensors(a, b), rtol=1e-9, atol=1e-10)
 
 
 @pytest.mark.parametrize(("shape", "tolerance"), [((2, 4, 650, 100, 64, 64), 2e-5), ((1, 1, 4096, 1024, 64, 64), 2e-4)])
@@ -94,11 +106,13 @@ def test_memory_of_training_stays_with_the_block():
 
 @pytest.mark.parametrize("options", OPTIONS)
 def test_gradcheck(options):
-    inputs = tuple(x.requires_grad_() for x in features((1, 2, 5, 4, 3, 2), 6))
+    shape = (1, 2, 5, 4, 3, 2)
+    inputs = tuple(x.requires_grad_() for x in (*features(shape, 6), *content_of("features", shape, 6, width=2)))
     scale = torch.tensor([0.7, 1.3], dtype=torch.float64, requires_grad=True)
 
-    def function(query, key, value, scale):
-        return clock_attention(query, key, value, logit_scale=scale, impl="portable", **options)[0]
+    def function(query, key, value, content_query, content_key, scale):
+        content = content_query, content_key
+        return clock_attention(query, key, value, content=content, logit_scale=scale, impl="portable", **options)[0]
 
     assert torch.autograd.gradcheck(function, (*inputs, scale))
 

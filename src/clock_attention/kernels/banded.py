@@ -15,10 +15,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from clock_attention.clocks import ClockPair, Phi, clock_pair
+from clock_attention.clocks import ClockPair, clock_pair
 from clock_attention.kernels import band_tasks as tasks
 from clock_attention.kernels import clock_loops as loops
+from clock_attention.kernels.interface import Attended, AttentionInputs, Content, Wanted
 from clock_attention.kernels.threads import run_entry
+from clock_attention.options import ClockOptions
 
 KEPT_SCRATCH = 2**25  # bytes
 memory = threading.local()
@@ -27,83 +29,67 @@ RATES = {"rational": loops.RATIONAL, "softplus": loops.SOFTPLUS, "exp": loops.EX
 KINDS = {"normalized": loops.TIME_NORM_NORMALIZED, "unnormalized": loops.TIME_NORM}
 
 
-def refusal(query: Tensor, attn_mask: Tensor | None) -> str | None:
+def refusal(inputs: AttentionInputs, options: ClockOptions, wanted: Wanted) -> str | None:
     """Why this call cannot be served, or None."""
-    if query.device.type != "cpu":
-        return f"the tensors are on {query.device}, and this implementation runs on the CPU only"
-    if attn_mask is not None:
+    if inputs.query.device.type != "cpu":
+        return f"the tensors are on {inputs.query.device}, and this implementation runs on the CPU only"
+    if inputs.attn_mask is not None:
         return "attn_mask is given, and its keys need not form a band"
+    if inputs.content is not None:
+        return "content is given"
+    if wanted.logits:
+        return "logits are wanted, and only those of a band are ever computed"
     if torch._C._are_functorch_transforms_active() or torch.autograd.forward_ad._current_level >= 0:
         return "a torch.func transform or forward-mode differentiation is active, which it does not support"
     return None
 
 
-def attend(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    *,
-    query_valid: Tensor | None,
-    key_valid: Tensor | None,
-    clocks: str,
-    phi: str | Phi,
-    variance: str,
-    log_variance_term: bool,
-    logit_scale: Tensor,
-    eps: float,
-    pace: float | Tensor | None,
-    causal_norm: str,
-    return_weights: bool,
-) -> tuple[Tensor, Tensor | None]:
-    """(o, A) for projected features; see `clock_attention.clock_attention` for the arguments. No mask: all valid."""
-    batch, heads = query.shape[:2]
-    work = torch.promote_types(torch.promote_types(query.dtype, value.dtype), torch.float32)
-    query, key, values = query.to(work), key.to(work), value.to(work)
-    scale = logit_scale.reshape(-1).expand(heads)
-    if clocks in KINDS and isinstance(phi, str) and variance == "surrogate" and not log_variance_term:
+def attend(inputs: AttentionInputs, options: ClockOptions, wanted: Wanted) -> Attended:
+    """The attention over the band; see `interface`."""
+    masks = inputs.query_valid, inputs.key_valid
+    work = torch.promote_types(torch.promote_types(inputs.query.dtype, inputs.value.dtype), torch.float32)
+    query, key = inputs.query.to(work), inputs.key.to(work)
+    if serves_clocks(options) and not wanted.clocks:
+        kind, scale = KINDS[options.clocks], inputs.logit_scale.reshape(-1).expand(inputs.query.shape[1])
         out, _, weights = banded(
-            query, key, values, None, None, query_valid, key_valid, scale,
-            KINDS[clocks], KINDS[clocks], RATES[phi], False, eps, return_weights,
+            query, key, inputs.value.to(work), None, None, *masks, scale,
+            kind, kind, RATES[str(options.phi)], False, options.eps, wanted.weights,
         )  # fmt: skip
-    else:
-        with torch.autocast("cpu", enabled=False):
-            pair = torch_clocks(query, key, query_valid, key_valid, clocks, phi, variance, eps, pace, causal_norm)
-        out, _, weights = banded(
-            pair.query.double(), pair.key.double(), values,
-            pair.query_variance.to(work).expand(batch, heads, -1), pair.key_variance.to(work).expand(batch, heads, -1),
-            query_valid, key_valid, scale,
-            loops.GIVEN, loops.GIVEN, loops.RATIONAL, log_variance_term, eps, return_weights,
-        )  # fmt: skip
-    return out.to(value.dtype), weights if return_weights else None
-
-
-def torch_clocks(
-    query: Tensor,
-    key: Tensor,
-    query_valid: Tensor | None,
-    key_valid: Tensor | None,
-    clocks: str,
-    phi: str | Phi,
-    variance: str,
-    eps: float,
-    pace: float | Tensor | None,
-    causal_norm: str,
-) -> ClockPair:
-    """Clocks that the compiled code does not make itself: causal ones, any rate function, any variance."""
-    batch = query.shape[0]
-    every = [torch.ones(batch, x.shape[2], dtype=torch.bool) for x in (query, key)]
-    return clock_pair(
-        query,
-        key,
-        every[0] if query_valid is None else query_valid,
-        every[1] if key_valid is None else key_valid,
-        clocks=clocks,
-        phi=phi,
-        variance=variance,
-        eps=eps,
-        pace=pace,
-        causal_norm=causal_norm,
+        return out.to(inputs.value.dtype), weights if wanted.weights else None, None, None
+    with torch.autocast("cpu", enabled=False):
+        pair = clock_pair(query, key, inputs.valid_queries(), inputs.valid_keys(), options, inputs.pace)
+    out, weights = attend_clocks(
+        pair, inputs.value, masks, inputs.content, inputs.logit_scale, options, return_weights=wanted.weights
     )
+    return out, weights if wanted.weights else None, None, pair if wanted.clocks else None
+
+
+def attend_clocks(
+    pair: ClockPair,
+    value: Tensor,
+    masks: tuple[Tensor | None, Tensor | None],
+    content: Content | None,
+    logit_scale: Tensor,
+    options: ClockOptions,
+    *,
+    return_weights: bool,
+) -> tuple[Tensor, Tensor]:
+    """Output and weights (empty unless wanted) for clocks that are made already: any kind, any variance."""
+    batch, heads = pair.query.shape[:2]
+    work = torch.promote_types(pair.query_variance.dtype, value.dtype)
+    variances = [x.to(work).expand(batch, heads, -1) for x in (pair.query_variance, pair.key_variance)]
+    out, _, weights = banded(
+        pair.query.double(), pair.key.double(), value.to(work), *variances, *masks,
+        logit_scale.reshape(-1).expand(heads),
+        loops.GIVEN, loops.GIVEN, loops.RATIONAL, options.log_variance_term, options.eps, return_weights,
+    )  # fmt: skip
+    return out.to(value.dtype), weights
+
+
+def serves_clocks(options: ClockOptions) -> bool:
+    """Whether the compiled code makes these clocks itself: not causal ones, any rate function or any variance."""
+    plain = isinstance(options.phi, str) and options.variance == "surrogate" and not options.log_variance_term
+    return options.clocks in KINDS and plain
 
 
 def steps_first(shape: tuple[int, int, int, int], like: Tensor, zero: bool) -> Tensor:

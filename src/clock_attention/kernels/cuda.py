@@ -23,17 +23,22 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.nn.attention.flex_attention import BlockMask, create_block_mask, flex_attention
 
-from clock_attention.clocks import ClockPair
+from clock_attention.clocks import ClockPair, clock_pair
+from clock_attention.kernels import portable
+from clock_attention.kernels.interface import Attended, AttentionInputs, Wanted
+from clock_attention.options import ClockOptions
 
 ScoreMod = Callable[[Tensor, Tensor, Tensor, Tensor, Tensor], Tensor]
 
 
-def refusal(query: Tensor, attn_mask: Tensor | None) -> str | None:
+def refusal(inputs: AttentionInputs, options: ClockOptions, wanted: Wanted) -> str | None:
     """Why this call cannot be served, or None."""
-    if query.device.type != "cuda":
-        return f"the tensors are on {query.device}, and FlexAttention differentiates on CUDA devices only"
-    if attn_mask is not None:
+    if inputs.query.device.type != "cuda":
+        return f"the tensors are on {inputs.query.device}, and FlexAttention differentiates on CUDA devices only"
+    if inputs.attn_mask is not None:
         return "attn_mask is given, which is not passed on to FlexAttention"
+    if inputs.content is not None:
+        return "content is given, which is not passed on to FlexAttention"
     return None
 
 
@@ -46,7 +51,7 @@ def deviations(clock: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor, Tenso
 
 
 def meeting(
-    pair: ClockPair, *, logit_scale: Tensor, log_variance_term: bool, eps: float, dtype: torch.dtype
+    pair: ClockPair, logit_scale: Tensor, options: ClockOptions, dtype: torch.dtype
 ) -> tuple[Tensor, Tensor, ScoreMod]:
     """Query and key for FlexAttention, and the score (Eq. 3) as a function of their product and of positions."""
     batch, heads, _, width = pair.query.shape
@@ -55,7 +60,7 @@ def meeting(
     query_variance = pair.query_variance.to(dtype).expand(batch, heads, -1).contiguous()
     key_variance = pair.key_variance.to(dtype).expand(batch, heads, -1).contiguous()
     scale = logit_scale.to(dtype).reshape(-1).expand(heads).contiguous()
-    spread = 2 * sqrt(width)
+    spread, eps, log_variance_term = 2 * sqrt(width), options.eps, options.log_variance_term
 
     def score_mod(product: Tensor, b: Tensor, h: Tensor, s: Tensor, t: Tensor) -> Tensor:
         ahead = (query_mean[b, h, s] - key_mean[b, h, t]) + (query_rest[b, h, s] - key_rest[b, h, t])
@@ -85,22 +90,33 @@ def compiled_flex_attention() -> Callable:
     return torch.compile(flex_attention, dynamic=True)
 
 
-def forward(
+def attend(inputs: AttentionInputs, options: ClockOptions, wanted: Wanted, *, compiled: bool = True) -> Attended:
+    """Output and clocks; all pairs, where they are wanted, come from the torch path.
+
+    `compiled=False` runs FlexAttention eagerly, forward only, on any device: for tests.
+    """
+    if wanted.weights or wanted.logits:
+        return portable.attend(inputs, options, wanted)
+    query_valid, key_valid = inputs.valid_queries(), inputs.valid_keys()
+    wide = torch.promote_types(inputs.query.dtype, torch.float32)
+    with portable.without_autocast(inputs.query.device):
+        pair = clock_pair(inputs.query.to(wide), inputs.key.to(wide), query_valid, key_valid, options, inputs.pace)
+        output = flex_output(inputs, pair, query_valid, key_valid, options, compiled)
+    return output, None, None, pair if wanted.clocks else None
+
+
+def flex_output(
+    inputs: AttentionInputs,
     pair: ClockPair,
-    value: Tensor,
-    *,
     query_valid: Tensor,
     key_valid: Tensor,
-    log_variance_term: bool,
-    logit_scale: Tensor,
-    eps: float,
-    compiled: bool = True,
+    options: ClockOptions,
+    compiled: bool,
 ) -> Tensor:
-    """Output (B, H, S, Dv). `compiled=False` runs FlexAttention eagerly, forward only, on any device: for tests."""
+    """Output (B, H, S, Dv)."""
+    value = inputs.value
     dtype = torch.promote_types(value.dtype, torch.float32)
-    query, key, score_mod = meeting(
-        pair, logit_scale=logit_scale, log_variance_term=log_variance_term, eps=eps, dtype=dtype
-    )
+    query, key, score_mod = meeting(pair, inputs.logit_scale, options, dtype)
     values = value.to(dtype).masked_fill(~key_valid[:, None, :, None], 0.0)
     spare, value_spare = -query.shape[-1] % 16, -values.shape[-1] % 16  # whole tiles of the GPU's matrix units
     run: Any = compiled_flex_attention() if compiled else flex_attention

@@ -1,19 +1,65 @@
-"""Algorithm 1 of the paper, literally: the oracle in fp64, and too slow and too inaccurate in fp32 for use.
+"""The specification: Algorithm 1 of the paper and every option there is, literally. The oracle in fp64.
 
-Names and order of the statements follow the printed algorithm; what the algorithm leaves open (heads, additive
-masks, rows without an allowed key, the other clocks and variances) is marked as such. The Gram form of dist² is
-kept on purpose: in fp32 it cancels catastrophically, which is what the other implementations avoid.
+It imports torch alone and shares no code with what is tested against it. Names and order of the statements follow the
+printed algorithm where there is one; what the algorithm leaves open (heads, additive masks, rows without an allowed
+key) is marked as such. Loops and whole matrices are used wherever they are closer to the formula, so it is slow. The
+Gram form of dist² is the paper's: in fp32 it cancels catastrophically, which is what the other implementations avoid.
 """
 
 from __future__ import annotations
 
-from math import sqrt
+from collections.abc import Callable
+from math import floor, pi, sqrt
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
-from clock_attention import clocks as C
-from clock_attention.clocks import Phi
+if TYPE_CHECKING:
+    from clock_attention.kernels.interface import AttentionInputs, Wanted
+    from clock_attention.options import ClockOptions
+
+Phi = Callable[[Tensor], Tensor]
+
+
+def rational(x: Tensor) -> Tensor:
+    return (1 + x * (1 + x + x.abs()) / (1 + x.abs())) / 2
+
+
+def rational_slope(x: Tensor) -> Tensor:
+    bend = 1 / (1 + x.abs()) ** 2
+    return torch.where(x > 0, 2 - bend, bend) / 2
+
+
+def softplus(x: Tensor) -> Tensor:
+    return torch.logaddexp(x, torch.zeros_like(x))
+
+
+RATES: dict[str, tuple[Phi, Phi]] = {  # φ and φ'
+    "rational": (rational, rational_slope),
+    "softplus": (softplus, torch.sigmoid),
+    "exp": (torch.exp, torch.exp),
+}
+
+
+def rate_function(phi: str | Phi) -> tuple[Phi, Phi]:
+    """φ and φ'."""
+    if isinstance(phi, str):
+        return RATES[phi]
+    return phi, lambda x: torch.func.jvp(phi, (x,), (torch.ones_like(x),))[1]
+
+
+def mean_rate(phi: Phi) -> float:
+    """μ = E[φ(z)], z ~ N(0, 1), by Simpson's rule on a fine grid with a node at 0, where φ may have a kink."""
+    steps = 24_000
+    z = torch.linspace(-12, 12, steps + 1, dtype=torch.float64)
+    weights = torch.full_like(z, 2.0)
+    weights[1::2], weights[0], weights[-1] = 4.0, 1.0, 1.0
+    parameter = next(phi.parameters(), None) if isinstance(phi, torch.nn.Module) else None
+    with torch.no_grad():
+        rates = phi(z if parameter is None else z.to(parameter)).double().cpu()
+    density = (-z * z / 2).exp() / sqrt(2 * pi)
+    return float((weights * density * rates).sum()) * (24 / steps) / 3
 
 
 def masked_time_norm(x: Tensor, mask: Tensor, eps: float) -> Tensor:
@@ -24,32 +70,132 @@ def masked_time_norm(x: Tensor, mask: Tensor, eps: float) -> Tensor:
     return z * mask
 
 
-def clock(x: Tensor, mask: Tensor, phi: Phi, eps: float, normalize: bool) -> tuple[Tensor, Tensor]:
+def causal_norm(x: Tensor, mask: Tensor, norm: str, eps: float) -> Tensor:
+    """Target features of causal clocks, (B, H, L, D): step s is normalised with steps ≤ s only."""
+    if norm == "cumulative":
+        prefixes = ((x[..., : s + 1, :], mask[..., : s + 1, :]) for s in range(x.shape[-2]))
+        return torch.cat([masked_time_norm(*prefix, eps)[..., -1:, :] for prefix in prefixes], -2)
+    if norm == "channel":
+        x = x - x.mean(-1, keepdim=True)
+    if norm in ("channel", "rms"):
+        x = x / torch.sqrt((x * x).mean(-1, keepdim=True) + eps)
+    return x * mask
+
+
+def ticks(eta: Tensor, mask: Tensor, phi: Phi, eps: float) -> Tensor:
+    """g on mid-edges, 0 where either end is padding.  (B, H, L-1, D)"""
     pm = mask[..., :-1, :] * mask[..., 1:, :]
-    y = (x[..., :-1, :] + x[..., 1:, :]) / 2
-    g = (phi(y) + eps) * pm
-    z_0 = torch.cat([torch.zeros_like(x[..., :1, :]), g.cumsum(-2)], -2)
+    y = (eta[..., :-1, :] + eta[..., 1:, :]) / 2
+    rate = phi(y)
+    if not torch._C._are_functorch_transforms_active() and bool((rate < 0).any()):
+        raise ValueError(f"phi: got a function that returns {float(rate.min()):.3g}, expected values ≥ 0")
+    return (rate + eps) * pm
+
+
+def running_sum(g: Tensor) -> Tensor:
+    """λ_0 = 0, λ_i = Σ_{j<i} g_j.  (B, H, L-1, D) → (B, H, L, D)"""
+    return torch.cat([torch.zeros_like(g.sum(-2, keepdim=True)), g.cumsum(-2)], -2)
+
+
+def normalized(z_0: Tensor, mask: Tensor) -> Tensor:
+    total = z_0[..., -1:, :]
+    return z_0 / torch.where(total > 0, total, 1.0) * mask  # open in the paper: one step has no edge, so λ = 0
+
+
+def half_steps(mask: Tensor) -> tuple[Tensor, Tensor]:
+    """i + ½ for the i-th valid step, and the number of valid steps.  (B, 1, L, 1), (B, 1, 1, 1)"""
+    return (mask.cumsum(-2) - 0.5).clamp(min=0.5), mask.sum(-2, keepdim=True).clamp(min=1)
+
+
+def noise_ratio(g: Tensor, mask: Tensor) -> Tensor:
+    """K/μ² of the rates of each head (Newey–West), averaged over channels.  (B, H, 1, 1)"""
+    items = []
+    for rates, valid in zip(g, mask[:, 0, :, 0] > 0, strict=True):  # (H, L-1, D), (L,)
+        edge = (valid[:-1] & valid[1:])[None, :, None]
+        edges = int(edge.sum())
+        if edges == 0:
+            items.append(rates.new_ones(rates.shape[0], 1, 1))
+            continue
+        mean = rates.sum(-2, keepdim=True) / edges
+        deviation = torch.where(edge, rates - mean, 0.0)
+        bandwidth = floor(4 * (edges / 100) ** (2 / 9))
+        integrated = (deviation * deviation).sum(-2, keepdim=True) / edges
+        for lag in range(1, min(bandwidth, rates.shape[-2] - 1) + 1):
+            covariance = (deviation[:, lag:] * deviation[:, :-lag]).sum(-2, keepdim=True) / edges
+            integrated = integrated + 2 * (1 - lag / (bandwidth + 1)) * covariance
+        items.append((integrated / (mean * mean).clamp(min=1e-12)).mean(-1, keepdim=True).clamp(min=1e-3))
+    return torch.stack(items)
+
+
+def white_noise_variance(eta: Tensor, mask: Tensor, phi: str | Phi, normalize: bool) -> Tensor:
+    """A(s) = ∫∫ J_s C J_s with C = δ, read at the centre of cell s: half of that cell lies before s.  (B, H, L, 1)"""
+    value, slope = rate_function(phi)
+    rate, power = value(eta) * mask, slope(eta) ** 2 * mask  # (B, H, L, D)
+    length = eta.shape[-2]
+    before = torch.ones(length, length, dtype=eta.dtype, device=eta.device).tril()
+    before = before - 0.5 * torch.eye(length, dtype=eta.dtype, device=eta.device)  # (s, u): the share of u before s
+    total = rate.sum(-2, keepdim=True).clamp(min=1e-12)
     if normalize:
-        total = g.sum(-2, keepdim=True)
-        z = z_0 / torch.where(total > 0, total, 1.0)  # open in the paper: a single step has no edge, so λ = 0
-        pos = (mask.cumsum(-2) - 0.5) / mask.sum(-2, keepdim=True).clamp(min=1)
-        var = pos * (1 - pos)
+        reading = before @ rate / total
+        variance = (1 - reading) ** 2 * (before @ power) + reading**2 * ((1 - before) @ power)
     else:
-        z = z_0
-        pos = mask.cumsum(-2) - 0.5
-        var = pos
-    return z * mask, var
+        variance = before @ power * mask.sum(-2, keepdim=True).clamp(min=1)
+    return (variance / total**2).mean(-1, keepdim=True).clamp(min=1e-12)
 
 
-def clock_diff_score(
-    eta_s: Tensor, eta_t: Tensor, s_mask: Tensor, t_mask: Tensor, phi: Phi, eps: float, normalize: bool
-) -> Tensor:
-    d = eta_s.shape[-1]
-    len_s, len_t = s_mask.sum(-2, keepdim=True).clamp(min=1), t_mask.sum(-2, keepdim=True).clamp(min=1)
-    lambda_s, var_s = clock(eta_s, s_mask, phi, eps, normalize)
-    lambda_t, var_t = clock(eta_t, t_mask, phi, eps, normalize)
-    sigma2 = var_s / len_s + (var_t / len_t).mT
-    return -gram_distance(lambda_s, lambda_t) / (2 * sqrt(d) * sigma2 + eps)
+def bridge_clock(eta: Tensor, mask: Tensor, phi: str | Phi, variance: str, eps: float) -> tuple[Tensor, Tensor]:
+    """A clock from 0 to 1 and its variance (Eq. 4)."""
+    g = ticks(eta, mask, rate_function(phi)[0], eps)
+    half, count = half_steps(mask)
+    pos = half / count
+    var = pos * (1 - pos) / count
+    if variance == "empirical":
+        var = var * noise_ratio(g, mask)
+    elif variance == "exact":
+        var = white_noise_variance(eta, mask, phi, True)
+    return normalized(running_sum(g), mask), var
+
+
+def free_clock(eta: Tensor, mask: Tensor, phi: str | Phi, variance: str, eps: float) -> tuple[Tensor, Tensor]:
+    """An unnormalized clock as printed, and its variance (Eq. 5)."""
+    g = ticks(eta, mask, rate_function(phi)[0], eps)
+    half, count = half_steps(mask)
+    var = half / count
+    if variance == "empirical":
+        var = var * noise_ratio(g, mask)
+    elif variance == "exact":
+        var = white_noise_variance(eta, mask, phi, False)
+    return running_sum(g) * mask, var
+
+
+def causal_clocks(
+    query: Tensor, key: Tensor, s_mask: Tensor, t_mask: Tensor, pace: float | Tensor | None, options: ClockOptions
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Source: normalized, no time norm. Target: λ̄ = λ̃/(μ r T), Ã = (s + ½)/(r T)²; "local": ½/T² on both sides."""
+    phi, eps, variance = rate_function(options.phi)[0], options.eps, str(options.variance)
+    tokens = t_mask.sum(-2, keepdim=True).clamp(min=1)  # (B, 1, 1, 1)
+    pace = torch.as_tensor(pace, dtype=query.dtype, device=query.device).reshape(-1, 1, 1, 1)
+    lambda_t, var_t = bridge_clock(key * t_mask, t_mask, options.phi, variance, eps)
+    eta = causal_norm(query, s_mask, options.causal_norm, eps)
+    lambda_s = running_sum(ticks(eta, s_mask, phi, eps)) / (mean_rate(phi) * pace * tokens) * s_mask
+    var_s = half_steps(s_mask)[0] / (pace * tokens) ** 2
+    if variance == "local":
+        var_s, var_t = 0.5 / tokens**2 * torch.ones_like(s_mask), 0.5 / tokens**2 * torch.ones_like(t_mask)
+    return lambda_s, var_s, lambda_t, var_t
+
+
+def both_clocks(
+    query: Tensor, key: Tensor, s_mask: Tensor, t_mask: Tensor, pace: float | Tensor | None, options: ClockOptions
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """λ_s (B, H, S, D), A_X (B, H or 1, S, 1), λ_t, A_Y."""
+    if options.clocks == "causal":
+        return causal_clocks(query, key, s_mask, t_mask, pace, options)
+    clock = bridge_clock if options.clocks == "normalized" else free_clock
+    eta_s = masked_time_norm(query, s_mask, options.eps)
+    eta_t = masked_time_norm(key, t_mask, options.eps)
+    lambda_s, var_s = clock(eta_s, s_mask, options.phi, str(options.variance), options.eps)
+    lambda_t, var_t = clock(eta_t, t_mask, options.phi, str(options.variance), options.eps)
+    return lambda_s, var_s, lambda_t, var_t
 
 
 def gram_distance(lambda_s: Tensor, lambda_t: Tensor) -> Tensor:
@@ -59,96 +205,46 @@ def gram_distance(lambda_s: Tensor, lambda_t: Tensor) -> Tensor:
     return A + B - 2 * D
 
 
-def generalised_score(
-    query: Tensor,
-    key: Tensor,
-    q_valid: Tensor,
-    k_valid: Tensor,
-    *,
-    clocks: str,
-    phi: str | Phi,
-    variance: str,
-    log_variance_term: bool,
-    eps: float,
-    pace: float | Tensor | None,
-    causal_norm: str,
-) -> Tensor:
-    """The score for everything beyond the printed algorithm: same two lines, other clocks or other variances."""
-    pair = C.clock_pair(
-        query,
-        key,
-        q_valid,
-        k_valid,
-        clocks=clocks,
-        phi=phi,
-        variance=variance,
-        eps=eps,
-        pace=pace,
-        causal_norm=causal_norm,
-    )
-    sigma2 = pair.query_variance[..., :, None] + pair.key_variance[..., None, :]
-    lambda_s, lambda_t = pair.query.to(query.dtype), pair.key.to(query.dtype)
-    score = -gram_distance(lambda_s, lambda_t) / (2 * sqrt(query.shape[-1]) * sigma2 + eps)
-    return score - 0.5 * torch.log(sigma2) if log_variance_term else score
+def refusal(inputs: AttentionInputs, options: ClockOptions, wanted: Wanted) -> str | None:
+    """Why this call cannot be served: there is no such call."""
+    return None
 
 
-def forward(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    *,
-    query_valid: Tensor,
-    key_valid: Tensor,
-    attn_mask: Tensor | None,
-    clocks: str,
-    phi: str | Phi,
-    variance: str,
-    log_variance_term: bool,
-    logit_scale: Tensor,
-    eps: float,
-    pace: float | Tensor | None,
-    causal_norm: str,
-) -> tuple[Tensor, Tensor]:
-    """(o, A) of Algorithm 1 for projected features; see `clock_attention.clock_attention` for the arguments."""
-    q_kpm, k_kpm = query_valid[:, None, :, None], key_valid[:, None, :, None]  # (B, 1, L, 1)
+def attend(
+    inputs: AttentionInputs, options: ClockOptions, wanted: Wanted
+) -> tuple[Tensor, Tensor | None, Tensor | None, tuple[Tensor, ...] | None]:
+    """o, A, logits and clocks of Algorithm 1 for projected features."""
+    query, key, value = inputs.query, inputs.key, inputs.value
+    q_kpm = inputs.valid_queries()[:, None, :, None]  # (B, 1, S, 1)
+    k_kpm = inputs.valid_keys()[:, None, :, None]  # (B, 1, T, 1)
     # Open in the paper: padding may hold anything, even NaN, so it is cleared before it is multiplied by 0.
-    query, key, value = (
-        query.masked_fill(~q_kpm, 0.0),
-        key.masked_fill(~k_kpm, 0.0),
-        value.masked_fill(~k_kpm, 0.0),
-    )
+    query, key, value = query.masked_fill(~q_kpm, 0.0), key.masked_fill(~k_kpm, 0.0), value.masked_fill(~k_kpm, 0.0)
+    s_mask, t_mask = q_kpm.to(query.dtype), k_kpm.to(key.dtype)
+
+    lambda_s, var_s, lambda_t, var_t = both_clocks(query, key, s_mask, t_mask, inputs.pace, options)
+    sigma2 = var_s + var_t.mT
+    score = -gram_distance(lambda_s, lambda_t) / (2 * sqrt(query.shape[-1]) * sigma2 + options.eps)
+    if options.log_variance_term:
+        score = score - torch.log(sigma2) / 2
+    logits = score * inputs.logit_scale.to(score.dtype)
+    if isinstance(inputs.content, Tensor):
+        logits = logits + inputs.content.to(logits.dtype)
+    elif inputs.content is not None:
+        features_s = inputs.content[0].to(logits.dtype).masked_fill(~q_kpm, 0.0)
+        features_t = inputs.content[1].to(logits.dtype).masked_fill(~k_kpm, 0.0)
+        logits = logits + features_s @ features_t.mT
 
     allow = q_kpm & k_kpm.mT  # (B, 1, S, T)
-    if clocks in ("normalized", "unnormalized") and variance == "surrogate" and not log_variance_term:
-        s_mask, t_mask = q_kpm.to(query.dtype), k_kpm.to(key.dtype)
-        eta_s = masked_time_norm(query, s_mask, eps)
-        eta_t = masked_time_norm(key, t_mask, eps)
-        normalize = clocks == "normalized"
-        score = clock_diff_score(eta_s, eta_t, s_mask, t_mask, C.resolve_phi(phi), eps, normalize)
-    else:
-        score = generalised_score(
-            query,
-            key,
-            query_valid,
-            key_valid,
-            clocks=clocks,
-            phi=phi,
-            variance=variance,
-            log_variance_term=log_variance_term,
-            eps=eps,
-            pace=pace,
-            causal_norm=causal_norm,
-        )
-    logits = score * logit_scale.to(score.dtype)
-    if attn_mask is not None:
-        if attn_mask.dtype == torch.bool:
-            allow = allow & ~attn_mask
+    if inputs.attn_mask is not None:
+        if inputs.attn_mask.dtype == torch.bool:
+            allow = allow & ~inputs.attn_mask
         else:
-            logits = logits + attn_mask.to(logits.dtype)
-            allow = allow & (attn_mask != -torch.inf)
+            logits = logits + inputs.attn_mask.to(logits.dtype)
+            allow = allow & (inputs.attn_mask != -torch.inf)
     logits = logits.masked_fill(~allow, -torch.inf)
     # Open in the paper: a row with no allowed key attends to nothing, and gives zeros instead of NaN.
     some = allow.any(-1, keepdim=True)
     A = torch.softmax(logits.masked_fill(~some, 0.0), -1).masked_fill(~some, 0.0)
     o = A.to(value.dtype) @ value
-    return o, A
+    clocks = (lambda_s, lambda_t, var_s[..., 0], var_t[..., 0])
+    return o, A if wanted.weights else None, logits if wanted.logits else None, clocks if wanted.clocks else None

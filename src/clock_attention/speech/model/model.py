@@ -315,9 +315,6 @@ def read_clocks(attention: ClockAttention, query: Tensor, memory: Memory, paddin
         attention.heads(attention.k_proj(memory.encoded)).float(),
         ~padding,
         ~memory.padding,
-        clocks=attention.clocks,
-        phi=attention.phi,
-        variance=attention.variance,
-        eps=attention.eps,
+        attention.options,
     )
     return Clocks(pair.query, pair.key)

@@ -121,7 +121,7 @@ class AcousticGraph(Graph):
         variance = self.plus(self.unsqueeze(query_variance, 1, 3), self.unsqueeze(key_variance, 1, 2))  # Σ²
         width = attention.q_proj.out_features // attention.num_heads
         score = self.over(distance, self.plus(self.times(variance, 2 * math.sqrt(width)), attention.eps))
-        scale = attention.logit_scale
+        scale = attention.scale()
         logits = self.times(score, -scale.detach().reshape(-1, 1, 1) if isinstance(scale, Tensor) else -scale)
         return self.add("Softmax", self.where(self.unsqueeze(memory_padding, 1, 2), -np.inf, logits), axis=-1)
 

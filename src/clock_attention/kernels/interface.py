@@ -1,0 +1,64 @@
+"""What an implementation is given and what it returns.
+
+Every module in this package that implements the attention has the same two functions:
+
+    refusal(inputs, options, wanted) -> str | None    why this call cannot be served, or None
+    attend(inputs, options, wanted) -> Attended       output, weights, logits and clocks; None what is not wanted
+
+`attention.py` checks arguments and picks one. `reference` is the specification: it imports torch alone and shares no
+code with the others, which are tested against it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+if TYPE_CHECKING:
+    from clock_attention.clocks import ClockPair
+
+# Two feature tensors (B, H, S, C) and (B, H, T, C), whose inner products are the scores, or the scores (B, H, S, T).
+Content = tuple[Tensor, Tensor] | Tensor
+
+
+@dataclass(frozen=True)
+class AttentionInputs:
+    """The tensors of one call, checked; see `clock_attention.clock_attention`."""
+
+    query: Tensor  # (B, H, S, D)
+    key: Tensor  # (B, H, T, D)
+    value: Tensor  # (B, H, T, Dv)
+    logit_scale: Tensor  # (H, 1, 1) or (1, 1, 1), at least fp32
+    query_valid: Tensor | None = None  # bool (B, S), True = valid; None: all
+    key_valid: Tensor | None = None  # bool (B, T)
+    attn_mask: Tensor | None = None  # broadcasts to (B, H, S, T): bool, True = forbidden, or additive
+    pace: float | Tensor | None = None  # target steps per source token, number or (B,); causal clocks
+    content: Content | None = None  # evidence added to the logits
+
+    def valid_queries(self) -> Tensor:
+        """The query mask, made where there is none.  (B, S)"""
+        return all_valid(self.query) if self.query_valid is None else self.query_valid
+
+    def valid_keys(self) -> Tensor:
+        """The key mask, made where there is none.  (B, T)"""
+        return all_valid(self.key) if self.key_valid is None else self.key_valid
+
+
+def all_valid(x: Tensor) -> Tensor:
+    return torch.ones(x.shape[0], x.shape[2], dtype=torch.bool, device=x.device)
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What to return beside the output; what is not wanted is never built where S × T can be avoided."""
+
+    weights: bool = True
+    logits: bool = False
+    clocks: bool = False
+
+
+# Output (B, H, S, Dv), weights (B, H, S, T), logits (B, H, S, T) with −inf where a key is not allowed, and clocks.
+Attended = tuple[Tensor, Tensor | None, Tensor | None, "ClockPair | None"]

@@ -1,0 +1,77 @@
+"""`ClockOptions`: how clocks are made and scored, checked once and passed on whole."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from clock_attention.rates import Phi, resolve_phi
+
+CLOCKS = ("normalized", "unnormalized", "causal")
+VARIANCES = ("surrogate", "empirical", "exact", "local")
+CAUSAL_NORMS = ("none", "rms", "channel", "cumulative")
+IMPLEMENTATIONS = ("auto", "reference", "portable", "banded", "cuda")
+
+
+@dataclass(frozen=True)
+class ClockOptions:
+    """Everything about an attention that is not a tensor of one call.
+
+    Args:
+        clocks: "normalized" (both run 0 → 1; parallel decoding), "unnormalized" (as printed in the paper), or
+            "causal" (source normalized, target diffusive in units of `pace`: no step sees a later one).
+        phi: rate function, "rational" (the paper's), "softplus", "exp" or a callable ≥ 0.
+        variance: "surrogate" (Eq. 4/5), "empirical" (K/μ² estimated from the rates) or "exact" (∫∫ J C J for white
+            noise); with causal clocks the last two apply to the source and the target keeps the surrogate. "local"
+            is for causal clocks only: one token, however long the sequence. None: "local" for causal clocks,
+            "surrogate" for the others.
+        log_variance_term: keep the −½ log Σ² that the paper drops.
+        causal_norm: how causal clocks normalise the target: "none", "rms", "channel" or "cumulative".
+        eps: the ε of Algorithm 1.
+        impl: "auto", or one of "reference", "portable", "banded", "cuda".
+    """
+
+    clocks: str = "normalized"
+    phi: str | Phi = "rational"
+    variance: str | None = None
+    log_variance_term: bool = False
+    causal_norm: str = "none"
+    eps: float = 1e-6
+    impl: str = "auto"
+
+    def __post_init__(self) -> None:
+        for name, choices in (("clocks", CLOCKS), ("causal_norm", CAUSAL_NORMS), ("impl", IMPLEMENTATIONS)):
+            got = getattr(self, name)
+            if got not in choices:
+                raise ValueError(f"{name}: got {got!r}, expected one of {', '.join(map(repr, choices))}")
+        resolve_phi(self.phi)
+        object.__setattr__(self, "variance", resolve_variance(self.variance, self.clocks))
+
+
+def resolve_variance(variance: str | None, clocks: str) -> str:
+    """None means the one that serves these clocks best; docs/theory/causal.md shows why causal ones take "local"."""
+    if variance is None:
+        return "local" if clocks == "causal" else "surrogate"
+    if variance not in VARIANCES:
+        raise ValueError(f"variance: got {variance!r}, expected one of {', '.join(map(repr, VARIANCES))} or None")
+    if variance == "local" and clocks != "causal":
+        raise ValueError(f"variance: got 'local' with clocks={clocks!r}; it is a variance of causal clocks")
+    return variance
+
+
+def check_pace(pace: float | Tensor, batch: int) -> None:
+    """A positive number of target steps per source token, or one for each item."""
+    if isinstance(pace, Tensor):
+        if pace.shape not in ((), (batch,)):
+            raise ValueError(f"pace: got shape {tuple(pace.shape)}, expected a number or ({batch},)")
+        # Values on other devices are not worth waiting for, and tracers have none to look at.
+        if pace.device.type != "cpu" or torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active():
+            return
+        good = bool((pace.isfinite() & (pace > 0)).all())
+    else:
+        good = math.isfinite(pace) and pace > 0
+    if not good:
+        raise ValueError(f"pace: got {pace}, expected a positive number of target steps per source token")
