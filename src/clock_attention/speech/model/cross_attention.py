@@ -122,7 +122,12 @@ class PrintedClockAttention(ClockAttention):
     def step(self, query: Tensor, state: PrintedState) -> tuple[Tensor, Tensor, PrintedState]:  # type: ignore[override]
         state = replace(state, queries=torch.cat([state.queries, query[:, None]], 1))
         output, weights = self(
-            state.queries, state.memory, state.memory, key_padding_mask=state.padding, average_attn_weights=False
+            state.queries,
+            state.memory,
+            state.memory,
+            key_padding_mask=state.padding,
+            average_attn_weights=False,
+            query_padding_mask=torch.zeros(state.queries.shape[:2], dtype=torch.bool, device=query.device),
         )
         assert weights is not None
         return output[:, -1], weights[:, :, -1], state
