@@ -1,15 +1,45 @@
-"""Files that are complete or absent: written under a temporary name in the same folder, then renamed."""
+"""Files that are complete or absent, folders that one process writes to at a time, and no left-overs of killed ones."""
 
 from __future__ import annotations
 
+import contextlib
+import errno
+import hashlib
+import logging
 import os
+import platform
+import re
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
+
+logger = logging.getLogger(__name__)
+
+# Of temporary names: process numbers mean something on one machine only, and folders may be shared by several.
+HOST = hashlib.sha256(platform.node().encode()).hexdigest()[:6]
+LONGEST_NAME = 200  # bytes of a name that a temporary one repeats; file systems allow 255 for all of it
+
+
+class LockedError(OSError):
+    """Another process writes to the same place."""
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """A temporary path beside `path`, which it replaces when the block ends well; otherwise nothing is left of it."""
+    temporary = temporary_name(path)
+    try:
+        yield temporary
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
 
 
 def write_atomically(path: Path, text: str) -> None:
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    temporary.write_text(text, encoding="utf-8")
-    os.replace(temporary, path)
+    with replacing(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
 
 
 def check_writable(path: str | Path) -> Path:
@@ -26,5 +56,101 @@ def check_writable(path: str | Path) -> Path:
     return path
 
 
+def make_folder(path: Path) -> Path:
+    """A folder that can be written to, made if need be, or an error that says why not."""
+    for part in (path, *path.parents):
+        if part.exists():
+            if not part.is_dir():
+                raise NotADirectoryError(f"{path}: {part} is a file, expected a folder")
+            if not os.access(part, os.W_OK | os.X_OK):
+                raise PermissionError(f"{path}: the folder {part} is not writable")
+            break
+    path.mkdir(parents=True, exist_ok=True)
+    return path
+
+
 def temporary_name(path: Path) -> Path:
-    return path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    """Where this process writes what will become `path`. Removes what dead processes have left of earlier attempts."""
+    remove_left_overs(path)
+    return path.with_name(f"{_temporary_prefix(path)}{os.getpid()}.tmp")
+
+
+def remove_left_overs(path: Path) -> None:
+    """Temporary files of `path` whose process on this machine has ended without removing them."""
+    prefix = _temporary_prefix(path)
+    pattern = re.compile(re.escape(prefix) + r"(\d+)\.tmp")
+    with contextlib.suppress(OSError):
+        for name in os.listdir(path.parent):
+            match = pattern.fullmatch(name)
+            if match and not is_alive(int(match[1])):
+                # Where processes cannot be asked for (Windows), a file that is in use cannot be removed either.
+                with contextlib.suppress(OSError):
+                    path.with_name(name).unlink()
+
+
+def is_alive(process: int) -> bool:
+    """Whether a process of this machine runs. On Windows always False: there os.kill would end it."""
+    if sys.platform == "win32":
+        return False
+    try:
+        os.kill(process, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:
+        return True  # somebody else's
+    return True
+
+
+def _temporary_prefix(path: Path) -> str:
+    name = path.name
+    if len(os.fsencode(name)) > LONGEST_NAME:
+        name = hashlib.sha256(os.fsencode(name)).hexdigest()
+    return f".{name}.{HOST}-"
+
+
+@contextmanager
+def locked(folder: Path, what: str) -> Iterator[None]:
+    """Hold a folder for this process; `LockedError` where another one holds it.
+
+    The operating system releases the lock when the process ends, however it ends: the file `.lock` that stays behind
+    locks nothing.
+    """
+    make_folder(folder)
+    path = folder / ".lock"
+    with open(path, "a+", encoding="utf-8") as file:
+        if not _lock(file):
+            raise LockedError(
+                f"{folder}: another process is writing {what} there ({_owner(file)}); wait for it, or choose another "
+                "folder"
+            )
+        file.truncate(0)
+        file.write(f"process {os.getpid()} on {platform.node()}")
+        file.flush()
+        yield
+
+
+def _owner(file: IO[str]) -> str:
+    with contextlib.suppress(OSError):  # Windows does not let others read what is locked
+        file.seek(0)
+        return file.read(200).strip() or "unknown"
+    return "unknown"
+
+
+def _lock(file: IO[str]) -> bool:
+    """Lock an open file until it is closed; False where another process has it."""
+    try:
+        if sys.platform == "win32":
+            import msvcrt
+
+            file.seek(0)
+            msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
+        else:
+            import fcntl
+
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        if error.errno in (errno.EACCES, errno.EAGAIN, errno.EDEADLK):
+            return False
+        # Some network file systems have no locks.
+        logger.warning("%s cannot be locked (%s): make sure that only one process writes there", file.name, error)
+    return True

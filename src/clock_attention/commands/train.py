@@ -57,7 +57,7 @@ def train(
         )
         if fabric.is_global_zero:
             console.print(f"{last}\nmake a voice of it: clock-attention export {out} VOICE", highlight=False)
-    except (ValueError, FileNotFoundError, FileExistsError, NonFiniteLossError) as error:
+    except (ValueError, OSError, NonFiniteLossError) as error:
         complain(error)
         raise typer.Exit(1) from None
 

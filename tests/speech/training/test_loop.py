@@ -3,6 +3,7 @@
 import csv
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -13,10 +14,12 @@ import pytest
 import torch
 from lightning_fabric import Fabric
 
+from clock_attention.files import LockedError, locked
 from clock_attention.speech.training import checkpoints as checkpoint
 from clock_attention.speech.training.config import load_preset
 from clock_attention.speech.training.loop import NonFiniteLossError, Trainer, learning_rate, train
 from clock_attention.speech.training.progress import read_log
+from clock_attention.speech.training.run import RunDescription
 from tests.speech.corpora import tiny_store
 
 TINY = [
@@ -99,6 +102,71 @@ def test_a_crash_while_writing_leaves_the_last_checkpoint_in_charge(store, tmp_p
     train(tiny(), store, run, resume=True, quiet=True)
     require_same_run(tmp_path / "straight", run)
     assert not list((run / "checkpoints").glob(".*"))
+
+
+def test_a_damaged_checkpoint_is_passed_over_for_an_intact_older_one(store, tmp_path, caplog):
+    train(tiny("checkpoint_minutes=1e-9"), store, tmp_path / "straight", quiet=True)
+    for damage in (truncate, flip_a_bit, forget_the_model):
+        run = tmp_path / damage.__name__
+        train(tiny("checkpoint_minutes=1e-9"), store, run, max_steps=10, quiet=True)
+        damage(run / "checkpoints" / "step-00000010.pt")
+        caplog.clear()
+        train(tiny("checkpoint_minutes=1e-9"), store, run, resume=True, quiet=True)
+        assert "step-00000010.pt" in caplog.text
+        assert "using step-00000009.pt instead" in caplog.text
+        require_same_run(tmp_path / "straight", run)
+
+
+def truncate(path):
+    with open(path, "r+b") as file:
+        file.truncate(path.stat().st_size // 2)
+
+
+def flip_a_bit(path):
+    """In the middle of a weight, where torch does not look."""
+    content = bytearray(path.read_bytes())
+    state = torch.load(path, weights_only=True)
+    weight = max(state["model"].values(), key=torch.numel)
+    content[content.index(weight.numpy().tobytes()) + 2] ^= 64
+    path.write_bytes(content)
+
+
+def forget_the_model(path):
+    state = torch.load(path, weights_only=True)
+    del state["model"]
+    torch.save(state, path)
+
+
+def test_a_run_without_an_intact_checkpoint_says_what_is_wrong_with_each(store, tmp_path):
+    run = tmp_path / "run"
+    train(tiny("checkpoint_minutes=1e-9"), store, run, max_steps=2, quiet=True)
+    truncate(run / "checkpoints" / "step-00000001.pt")
+    forget_the_model(run / "checkpoints" / "step-00000002.pt")
+    with pytest.raises(ValueError, match=r"step-00000002.pt: the part 'model' .* nothing.*step-00000001.pt: .*damaged"):
+        train(tiny(), store, run, resume=True, quiet=True)
+
+
+def test_two_trainings_do_not_share_a_folder(store, tmp_path):
+    run = tmp_path / "run"
+    train(tiny(), store, run, max_steps=1, quiet=True)
+    before = (run / "log.csv").read_bytes(), sorted((run / "checkpoints").iterdir())
+    with locked(run, "a training run"), pytest.raises(LockedError, match="another process is writing a training run"):
+        train(tiny(), store, run, resume=True, quiet=True)
+    assert before == ((run / "log.csv").read_bytes(), sorted((run / "checkpoints").iterdir()))
+
+
+def test_what_is_left_out_is_said_and_stored(store, tmp_path, capsys, caplog):
+    kept = [item for item in store.split("train") if len(store.utterances[item].tokens) <= 8]
+    train(tiny("longest_tokens=8"), store, tmp_path / "run", max_steps=1)
+    assert f"training on {len(kept)} of 32 utterances" in capsys.readouterr().out
+    assert "more than longest_tokens=8" in caplog.text
+    assert "--set longest_tokens=0" in caplog.text
+    usage = RunDescription.read(tmp_path / "run").usage
+    assert (usage.train, usage.all_train, usage.all_valid) == (len(kept), 32, 8)
+    assert 0 < usage.train_hours < usage.all_train_hours
+    caplog.clear()
+    train(tiny("longest_tokens=0"), store, tmp_path / "all", max_steps=1, quiet=True)
+    assert not caplog.text
 
 
 def test_two_checkpoints_and_the_best_are_kept(store, tmp_path):
@@ -186,6 +254,21 @@ def command(store, out, *options):
         *(sys.executable, "-m", "clock_attention.cli", "train", "--corpus", str(store.path), "--out", str(out)),
         *("--accelerator", "cpu", "--threads", "1", *changes, *options),
     ]
+
+
+def test_a_file_in_the_way_is_named(store, tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(OSError, match="file is a file, expected a folder"):
+        train(tiny(), store, tmp_path / "file" / "run", quiet=True)
+
+
+def test_a_full_disk_ends_in_one_sentence(store, tmp_path):
+    resource = pytest.importorskip("resource", reason="limits the size of files, as a full disk does")
+    small = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, 50_000))  # noqa: E731
+    full = subprocess.run(command(store, tmp_path / "full"), capture_output=True, text=True, preexec_fn=small)
+    assert full.returncode == 1
+    assert re.fullmatch(r"error: .*the checkpoint cannot be written .*is the disk full.*", full.stderr.strip())
+    assert not list((tmp_path / "full" / "checkpoints").iterdir())
 
 
 @pytest.mark.slow

@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import re
+import zipfile
 from pathlib import Path
 from typing import Any
 
 import torch
 from lightning_fabric import Fabric
 
+logger = logging.getLogger(__name__)
+
 FORMAT = 1
 KEEP = 2
 NAME = re.compile(r"step-(\d+)\.pt")
+PARTS = {"model": dict, "optimizer": dict, "average": dict, "step": int, "seconds": list, "best": float, "window": list}
+
+
+class DamagedCheckpointError(ValueError):
+    """A file that was cut off or changed after it was written, or that never was a checkpoint."""
 
 
 def checkpoints(folder: Path) -> list[Path]:
@@ -28,15 +37,24 @@ def save(fabric: Fabric, folder: Path, state: dict[str, Any], *, best: bool = Fa
     temporary = folder / f".{path.name}.unfinished"
     if fabric.is_global_zero:
         folder.mkdir(parents=True, exist_ok=True)
-    fabric.save(temporary, {"format": FORMAT, **state})
-    if fabric.is_global_zero:
-        with open(temporary, "rb") as file:
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-        if best:
-            link_atomically(path, folder / "best.pt")
-        for old in checkpoints(folder)[:-KEEP]:
-            old.unlink()
+    try:
+        fabric.save(temporary, {"format": FORMAT, **state})
+        if fabric.is_global_zero:
+            with open(temporary, "rb") as file:
+                os.fsync(file.fileno())
+            os.replace(temporary, path)
+            if best:
+                link_atomically(path, folder / "best.pt")
+            for old in checkpoints(folder)[:-KEEP]:
+                old.unlink()
+    except (OSError, RuntimeError) as error:  # torch's writer reports a full disk as a RuntimeError
+        with contextlib.suppress(OSError):
+            temporary.unlink(missing_ok=True)
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error).splitlines()[0]
+        raise OSError(
+            f"{path}: the checkpoint cannot be written ({reason}); is the disk full? Earlier checkpoints are untouched: "
+            "make room and continue with --resume"
+        ) from error
     fabric.barrier()
     return path
 
@@ -55,15 +73,41 @@ def link_atomically(source: Path, target: Path) -> None:
 def read(path: Path) -> dict[str, Any]:
     """The contents of a checkpoint, as plain tensors and numbers on the CPU."""
     try:
+        with zipfile.ZipFile(path) as archive:  # torch does not look at the check sums that it writes
+            changed = archive.testzip()
         state = torch.load(path, map_location="cpu", weights_only=True)
     except FileNotFoundError:
         raise
     except Exception as error:
-        raise ValueError(f"{path}: not a checkpoint of this program, or damaged ({type(error).__name__})") from error
+        raise DamagedCheckpointError(
+            f"{path}: not a checkpoint of this program, or damaged ({type(error).__name__})"
+        ) from error
+    if changed is not None:
+        raise DamagedCheckpointError(f"{path}: damaged (the check sum of {changed} is wrong)")
     if not isinstance(state, dict) or state.get("format") != FORMAT:
         found = state.get("format") if isinstance(state, dict) else None
         raise ValueError(f"{path}: checkpoint format {found}, this version reads {FORMAT}")
+    for part, kind in PARTS.items():
+        if not isinstance(state.get(part), kind):
+            found = type(state[part]).__name__ if part in state else "nothing"
+            raise DamagedCheckpointError(f"{path}: the part {part!r} should be a {kind.__name__}, found {found}")
     return state
+
+
+def read_newest(run: Path) -> tuple[Path, dict[str, Any]]:
+    """The newest checkpoint that can be read, and its contents. Says so where a newer one is damaged."""
+    newest_first = [latest(run), *checkpoints(run / "checkpoints")[-2::-1]]
+    faults = []
+    for path in newest_first:
+        try:
+            state = read(path)
+        except DamagedCheckpointError as error:
+            faults.append(str(error))
+            continue
+        for fault in faults:
+            logger.warning("%s; using %s instead", fault, path.name)
+        return path, state
+    raise DamagedCheckpointError("; ".join(faults) + ": no intact checkpoint is left; start the run again")
 
 
 def latest(run: Path) -> Path:
@@ -74,6 +118,13 @@ def latest(run: Path) -> Path:
             f"{run}: no checkpoint in {run / 'checkpoints'}; start a run with `clock-attention train`"
         )
     return found[-1]
+
+
+def set_aside(folder: Path, newest: Path) -> None:
+    """Rename checkpoints that are newer than the newest intact one: the run will write these steps again."""
+    found = checkpoints(folder)
+    for path in found[found.index(newest) + 1 :]:
+        os.replace(path, path.with_name(f"{path.name}.damaged"))
 
 
 def remove_unfinished(folder: Path) -> None:

@@ -10,8 +10,8 @@ import math
 import signal
 import threading
 import time
-from collections.abc import Sequence
-from contextlib import nullcontext
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ import torch
 from lightning_fabric import Fabric
 from torch import Tensor, nn
 
+from clock_attention.files import locked
 from clock_attention.speech.corpus.protocols import Corpus
 from clock_attention.speech.model.model import SpeechModel
 from clock_attention.speech.training import checkpoints as checkpoint
@@ -29,6 +30,7 @@ from clock_attention.speech.training.config import RunConfig, TrainingConfig
 from clock_attention.speech.training.losses import losses
 from clock_attention.speech.training.progress import Reporter, RunLog
 from clock_attention.speech.training.run import RunDescription
+from clock_attention.speech.training.usage import Usage
 from clock_attention.speech.training.validation import draw, validate
 
 
@@ -43,6 +45,7 @@ class Trainer:
         self.config, self.store, self.run, self.fabric = config, store, run, fabric
         training = config.training
         items = {name: within(store, store.split(name), training.longest_tokens) for name in ("train", "valid")}
+        self.usage = Usage.of(store, items)
         self.batches = Batches(store, items["train"], training, fabric.world_size)
         valid = items["valid"] or items["train"]
         chosen = np.random.default_rng(training.seed).permutation(len(valid))[: training.validation_utterances]
@@ -77,14 +80,20 @@ class Trainer:
         }
         checkpoint.save(self.fabric, self.run / "checkpoints", state, best=best)
 
-    def resume(self, path: Path) -> None:
-        state = checkpoint.read(path)
-        self.module.load_state_dict(state["model"])
-        self.optimizer.load_state_dict(state["optimizer"])
-        if self.average:
-            self.average.load(state["average"])
+    def resume(self) -> Path:
+        """Continue from the newest intact checkpoint, whose path is returned."""
+        path, state = checkpoint.read_newest(self.run)
+        try:
+            self.module.load_state_dict(state["model"])
+            self.optimizer.load_state_dict(state["optimizer"])
+            if self.average:
+                self.average.load(state["average"])
+        except (RuntimeError, KeyError, TypeError, AttributeError) as error:
+            reason = str(error).splitlines()[-1].strip()
+            raise ValueError(f"{path}: does not belong to the model in run.json ({reason})") from None
         self.step, self.seconds = state["step"], state["seconds"]
         self.best, self.window = state["best"], state["window"]
+        return path
 
     def train_step(self) -> tuple[float, int]:
         """One step: the batch's L1 and its number of utterances."""
@@ -215,6 +224,33 @@ def train(
         max_steps, max_minutes: of this session; the schedule is not shortened by them.
     """
     fabric = fabric or Fabric(accelerator="cpu", devices=1)
+    with one_training(run, fabric):
+        trainer = started(config, store, run, fabric, resume, quiet)
+        last = trainer.config.training.steps
+        if max_steps is not None:
+            last = min(last, trainer.step + max_steps)
+        loop(trainer, last, math.inf if max_minutes is None else 60 * max_minutes, quiet)
+        return checkpoint.latest(run)
+
+
+@contextmanager
+def one_training(run: Path, fabric: Fabric) -> Iterator[None]:
+    """The folder of a run for this training alone. The first process takes the lock, and all fail if it cannot."""
+    with ExitStack() as stack:
+        fault: OSError | None = None
+        if fabric.is_global_zero:
+            try:
+                stack.enter_context(locked(run, "a training run"))
+            except OSError as error:
+                fault = error
+        fault = fabric.broadcast(fault)
+        if fault is not None:
+            raise fault
+        yield
+
+
+def started(config: RunConfig, store: Corpus, run: Path, fabric: Fabric, resume: bool, quiet: bool) -> Trainer:
+    """A new run, or one that continues from its newest intact checkpoint; its folder says what it is."""
     description = RunDescription.of(config, store)
     folder = run / "checkpoints"
     existing = checkpoint.checkpoints(folder)
@@ -225,17 +261,16 @@ def train(
     trainer = Trainer(description.config, store, run, fabric)
     if existing:
         description.require_continues(RunDescription.read(run))
-        trainer.resume(existing[-1])
+        newest = trainer.resume()
     fabric.barrier()
     if fabric.is_global_zero:
         folder.mkdir(parents=True, exist_ok=True)
         checkpoint.remove_unfinished(folder)
-        description.write(run)
-    last = trainer.config.training.steps
-    if max_steps is not None:
-        last = min(last, trainer.step + max_steps)
-    loop(trainer, last, math.inf if max_minutes is None else 60 * max_minutes, quiet)
-    return checkpoint.latest(run)
+        if existing:
+            checkpoint.set_aside(folder, newest)
+        description.model_copy(update={"usage": trainer.usage}).write(run)
+        trainer.usage.report(description.config.training.longest_tokens, quiet)
+    return trainer
 
 
 def loop(trainer: Trainer, last: int, seconds: float, quiet: bool) -> None:

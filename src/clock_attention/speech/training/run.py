@@ -10,6 +10,7 @@ from clock_attention.files import write_atomically
 from clock_attention.speech.corpus.language import Language
 from clock_attention.speech.corpus.protocols import Corpus
 from clock_attention.speech.training.config import RunConfig
+from clock_attention.speech.training.usage import Usage
 
 FORMAT = 1
 
@@ -23,6 +24,7 @@ class RunDescription(BaseModel):
     config: RunConfig
     language: Language
     source: str  # what the corpus was made from
+    usage: Usage | None = None  # how much of the corpus is used; None in runs of earlier versions
 
     @classmethod
     def of(cls, config: RunConfig, store: Corpus) -> RunDescription:

@@ -1,0 +1,88 @@
+"""Files that appear whole or not at all, locks that die with their process, and left-overs that somebody removes."""
+
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from clock_attention.files import LockedError, locked, make_folder, replacing, temporary_name, write_atomically
+
+HOLD = """
+import sys, time
+from pathlib import Path
+from clock_attention.files import locked
+with locked(Path(sys.argv[1]), "a test"):
+    print("held", flush=True)
+    time.sleep(60)
+"""
+
+
+def names(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
+def ended_process():
+    process = subprocess.Popen([sys.executable, "-c", ""])
+    process.wait()
+    return process.pid
+
+
+def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path):
+    path = tmp_path / "x.json"
+    write_atomically(path, "old")
+    with pytest.raises(UnicodeEncodeError):
+        write_atomically(path, "lone surrogate \ud800")
+    with pytest.raises(RuntimeError, match="half way"), replacing(path) as temporary:
+        temporary.write_text("half")
+        raise RuntimeError("half way")
+    assert path.read_text() == "old"
+    assert names(tmp_path) == ["x.json"]
+
+
+def test_left_overs_of_dead_processes_are_removed_and_those_of_living_ones_are_not(tmp_path):
+    path = tmp_path / "x.wav"
+    mine = temporary_name(path)
+    dead = mine.with_name(mine.name.replace(str(os.getpid()), str(ended_process())))
+    alive = mine.with_name(mine.name.replace(str(os.getpid()), str(os.getppid())))
+    elsewhere = mine.with_name(mine.name.replace(".wav.", ".wav.0ff1ce"))  # of another machine, or not ours at all
+    for file in (dead, alive, elsewhere):
+        file.write_text("half")
+    write_atomically(path, "whole")
+    assert names(tmp_path) == sorted([alive.name, elsewhere.name, "x.wav"])
+
+
+def test_names_as_long_as_the_file_system_allows_can_be_written(tmp_path):
+    path = tmp_path / ("é" * 127)
+    write_atomically(path, "whole")
+    assert names(tmp_path) == [path.name]
+
+
+def test_a_folder_has_one_writer_and_a_killed_one_does_not_lock_it(tmp_path):
+    run = tmp_path / "run"
+    process = subprocess.Popen([sys.executable, "-c", HOLD, str(run)], stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout.readline() == "held\n"
+        with pytest.raises(LockedError, match=rf"writing a run there .process {process.pid} on "), locked(run, "a run"):
+            pass
+    finally:
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    with locked(run, "a run"):
+        pass
+
+
+def test_what_cannot_be_a_folder_is_named(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(NotADirectoryError, match="file is a file, expected a folder"):
+        make_folder(tmp_path / "file" / "run")
+    with pytest.raises(NotADirectoryError, match="file is a file, expected a folder"):
+        make_folder(tmp_path / "file")
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may write anywhere")
+def test_a_read_only_folder_is_named(tmp_path):
+    (tmp_path / "kept").mkdir(mode=0o500)
+    with pytest.raises(PermissionError, match="kept is not writable"):
+        make_folder(tmp_path / "kept" / "run")
