@@ -29,7 +29,7 @@ from clock_attention.speech.corpus.store import FeatureStore
 from clock_attention.speech.training.batching import collate, in_order
 from clock_attention.speech.training.losses import mel_error
 from clock_attention.speech.training.warping import warped
-from clock_attention.speech.voice.voice import opened_voice
+from clock_attention.speech.voice.from_run import opened_voice
 
 matplotlib.use("Agg")
 from matplotlib import pyplot

@@ -7,7 +7,15 @@ import sys
 
 import pytest
 
-from clock_attention.files import LockedError, locked, make_folder, replacing, temporary_name, write_atomically
+from clock_attention.files import (
+    LockedError,
+    check_writable,
+    locked,
+    make_folder,
+    replacing,
+    temporary_name,
+    write_atomically,
+)
 
 HOLD = """
 import sys, time
@@ -86,3 +94,15 @@ def test_a_read_only_folder_is_named(tmp_path):
     (tmp_path / "kept").mkdir(mode=0o500)
     with pytest.raises(PermissionError, match="kept is not writable"):
         make_folder(tmp_path / "kept" / "run")
+
+
+def test_unwritable_places_are_refused_before_any_work(tmp_path):
+    (tmp_path / "file").write_text("")
+    for path, complaint in (
+        (tmp_path, "is a folder"),
+        (tmp_path / "nowhere" / "a.txt", "does not exist"),
+        (tmp_path / "file" / "a.txt", "is a file, expected a folder"),
+    ):
+        with pytest.raises(ValueError, match=complaint):
+            check_writable(path)
+    assert check_writable(str(tmp_path / "a.txt")) == tmp_path / "a.txt"

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import math
-import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+
+from clock_attention.files import write_atomically
 
 SNAP = 1e-6  # seconds: intervals this close touch; times that were added up rarely agree to the last digit
 
@@ -141,12 +142,7 @@ def save_timestamps(
         text = to_srt(tiers[shown])
     else:
         raise ValueError(f"path: got {str(path)!r}, expected a name ending in .TextGrid, .json or .srt")
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        temporary.write_bytes(text.encode())
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    write_atomically(path, text)
 
 
 def _length(tiers: Tiers, seconds: float | None) -> float:

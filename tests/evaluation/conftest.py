@@ -20,7 +20,8 @@ from clock_attention.speech.model.config import ModelConfig
 from clock_attention.speech.model.model import SpeechModel
 from clock_attention.speech.text.hibari import HibariPhonemizer
 from clock_attention.speech.training.config import TrainingConfig
-from clock_attention.speech.voice.voice import CARD, WEIGHTS, Provenance, Voice, VoiceCard
+from clock_attention.speech.voice.folder import CARD, WEIGHTS, Provenance, VoiceCard
+from clock_attention.speech.voice.voice import Voice
 
 MELS = 8
 MEL = MelConfig(n_mels=MELS)

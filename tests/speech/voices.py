@@ -13,7 +13,7 @@ from clock_attention.speech.model.config import ModelConfig
 from clock_attention.speech.model.model import SpeechModel
 from clock_attention.speech.text.phonemizers import phonemizer
 from clock_attention.speech.training.config import TrainingConfig
-from clock_attention.speech.voice.voice import Provenance, VoiceCard
+from clock_attention.speech.voice.folder import Provenance, VoiceCard
 
 MPR = 6.0
 

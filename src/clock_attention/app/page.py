@@ -20,9 +20,10 @@ os.environ["HF_HUB_DISABLE_TELEMETRY"] = "1"
 import gradio as gr
 
 from clock_attention.app.player import CSS, SCRIPT, player
+from clock_attention.speech.voice.folder import VoiceError
 from clock_attention.speech.voice.pacing import FASTEST, SLOWEST
-from clock_attention.speech.voice.utterance import Speech, join
-from clock_attention.speech.voice.voice import AUTOREGRESSIVE, Voice, VoiceError
+from clock_attention.speech.voice.speech import Speech, join
+from clock_attention.speech.voice.voice import AUTOREGRESSIVE, Voice
 
 logger = logging.getLogger(__name__)
 

@@ -14,7 +14,7 @@ from html import escape
 import numpy as np
 import soundfile
 
-from clock_attention.speech.voice.utterance import Speech
+from clock_attention.speech.voice.speech import Speech
 from clock_attention.timestamps import Interval
 
 PIXELS_PER_SECOND = 150  # at least; phonemes below that are too narrow to read

@@ -182,7 +182,7 @@ def open_system(name: str, length: Any, checkpoint: str, stack: ExitStack, whole
     """A voice, a run, or a corpus, by its name on the command line."""
     from clock_attention.evaluation.systems.systems import CopySynthesis, VoiceSystem
     from clock_attention.speech.corpus.store import FeatureStore
-    from clock_attention.speech.voice.voice import opened_voice
+    from clock_attention.speech.voice.from_run import opened_voice
 
     title, name = split_name(name)
     if name.startswith("copy:"):
@@ -238,7 +238,7 @@ def show(evaluations: Sequence[Evaluation], differences: bool = True) -> None:
 
 def file_name(evaluation: Evaluation) -> str:
     """Another one for another system, length, list, state of training, vocoder or recognizer."""
-    from clock_attention.evaluation.pipeline.cache import digest
+    from clock_attention.evaluation.digest import digest
 
     prompts = [(result.id, result.text) for result in evaluation.results]
     made = digest(evaluation.fingerprint, evaluation.vocoder, evaluation.recognizers, prompts)

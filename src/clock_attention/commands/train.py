@@ -86,7 +86,7 @@ def export(
     A voice is one folder with the weights and all they need, free of executable content. An ONNX file is its acoustic
     model alone (parallel decoding): phoneme ids in, mel frames and attention out.
     """
-    from clock_attention.speech.voice.voice import export as write_voice
+    from clock_attention.speech.voice.from_run import export as write_voice
 
     try:
         if onnx:
@@ -108,7 +108,7 @@ def write_onnx(source: str, target: Path, licence: str, checkpoint: str) -> str:
         from clock_attention.speech.voice.onnx_export import export_onnx
     except ModuleNotFoundError as error:
         raise ImportError(f"--onnx needs {error.name}: pip install 'clock-attention[onnx]'") from None
-    from clock_attention.speech.voice.voice import opened_voice
+    from clock_attention.speech.voice.from_run import opened_voice
 
     with opened_voice(source, checkpoint, licence=licence) as voice:
         export_onnx(voice, target)

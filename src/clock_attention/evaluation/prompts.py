@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 import re
 import urllib.error
@@ -13,6 +12,8 @@ from html.parser import HTMLParser
 from importlib.resources import files
 from itertools import pairwise
 from pathlib import Path
+
+from clock_attention.files import write_atomically
 
 # A line of festvox's cmuarctic.data: ( arctic_a0001 "Author of the danger trail, Philip Steels, etc." )
 ARCTIC_LINE = re.compile(r'^\(\s*(\S+)\s+"(.*)"\s*\)$')
@@ -220,7 +221,5 @@ def fetch_prompts(name: str, folder: str | Path) -> Path:
             f"put the list at {path} yourself, one sentence a line"
         )
     folder.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    temporary.write_text("".join(f"{line}\n" for line in lines), "utf-8")
-    os.replace(temporary, path)
+    write_atomically(path, "".join(f"{line}\n" for line in lines))
     return path

@@ -7,7 +7,8 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clock_attention.evaluation.pipeline.cache import Cache, digest
+from clock_attention.evaluation.digest import digest
+from clock_attention.evaluation.pipeline.cache import Cache
 
 
 def test_results_outlive_the_process(tmp_path: Path) -> None:

@@ -22,7 +22,8 @@ from clock_attention.evaluation.systems.systems import (
 from clock_attention.speech.audio.mel import PRESETS, MelConfig
 from clock_attention.speech.training.config import load_preset
 from clock_attention.speech.training.loop import train
-from clock_attention.speech.voice.voice import Voice, opened_voice
+from clock_attention.speech.voice.from_run import opened_voice
+from clock_attention.speech.voice.voice import Voice
 from tests.evaluation.conftest import PROMPTS
 from tests.speech.corpora import tiny_store
 

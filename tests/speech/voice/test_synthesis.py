@@ -15,9 +15,10 @@ from hypothesis import strategies as st
 
 from clock_attention.speech.audio.sound_file import save_sound
 from clock_attention.speech.text.phonemes import UnreadableTextError
-from clock_attention.speech.voice import voice as voice_module
+from clock_attention.speech.voice import folder
+from clock_attention.speech.voice.folder import VoiceError
 from clock_attention.speech.voice.pacing import LONGEST_PHRASE
-from clock_attention.speech.voice.voice import Voice, VoiceError
+from clock_attention.speech.voice.voice import Voice
 from tests.speech.voices import MPR, tiny_voice
 
 HOP = 256
@@ -313,7 +314,7 @@ def test_sound_and_timestamps_are_saved(voice, hum, tmp_path):
 
 
 def test_the_default_voice_is_the_one_in_the_package(tmp_path, monkeypatch):
-    monkeypatch.setattr(voice_module.resources, "files", lambda package: tmp_path)
+    monkeypatch.setattr(folder.resources, "files", lambda package: tmp_path)
     with pytest.raises(VoiceError, match=r"has no default voice .*--voice DIR"):
         Voice.load()
     tiny_voice(tmp_path / "voices" / "default")

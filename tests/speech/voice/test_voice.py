@@ -12,7 +12,9 @@ from clock_attention.commands.main import app
 from clock_attention.speech.training import checkpoints as checkpoint
 from clock_attention.speech.training.config import load_preset
 from clock_attention.speech.training.loop import train
-from clock_attention.speech.voice.voice import Voice, VoiceError, export
+from clock_attention.speech.voice.folder import VoiceError
+from clock_attention.speech.voice.from_run import export
+from clock_attention.speech.voice.voice import Voice
 from tests.speech.corpora import tiny_store
 
 CHANGES = [

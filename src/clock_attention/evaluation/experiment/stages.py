@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from clock_attention.evaluation.digest import digest
 from clock_attention.evaluation.experiment.plan import (
     CORPUS_SECONDS,
     PRESETS,
@@ -31,7 +32,7 @@ from clock_attention.evaluation.experiment.plan import (
     Preset,
 )
 from clock_attention.evaluation.optional import installed
-from clock_attention.evaluation.pipeline.cache import digest, require_folder
+from clock_attention.evaluation.pipeline.cache import require_folder
 from clock_attention.evaluation.pipeline.chain import ChainSpec
 from clock_attention.evaluation.pipeline.sweep import best_shared, parse_range, read_sweep
 from clock_attention.evaluation.prompts import SHORT_NAMES, load_prompts

@@ -8,7 +8,6 @@ recognizer or text. Every process appends whole lines to its own file and reads 
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 from pathlib import Path
@@ -58,9 +57,3 @@ def require_folder(out: Path) -> None:
     """`--out` is a folder, or can become one."""
     if out.exists() and not out.is_dir():
         raise NotADirectoryError(f"--out {out}: is a file, expected a folder")
-
-
-def digest(*parts: Any) -> str:
-    """Of anything that JSON can write; dictionaries in any order."""
-    text = json.dumps(parts, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
-    return hashlib.sha256(text.encode()).hexdigest()[:32]

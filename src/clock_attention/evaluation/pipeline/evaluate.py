@@ -10,7 +10,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from clock_attention.evaluation.pipeline.cache import Cache, Row, digest
+from clock_attention.evaluation.digest import digest
+from clock_attention.evaluation.pipeline.cache import Cache, Row
 from clock_attention.evaluation.pipeline.chain import Chain, Heard, Job, Listeners, kept_audio
 from clock_attention.evaluation.prompts import Prompt
 from clock_attention.evaluation.scoring.faults import pooled_measures

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import cycle
@@ -18,8 +17,9 @@ from clock_attention.evaluation.pipeline.evaluate import Evaluation
 from clock_attention.evaluation.pipeline.sweep import CAP, SAMPLE, SAMPLE_MPRS, lengths_of, names, of_system
 from clock_attention.evaluation.scoring.metrics import Interval, Measure
 from clock_attention.evaluation.systems.systems import Length, VoiceSystem
+from clock_attention.files import replacing
 from clock_attention.speech.training.progress import read_log
-from clock_attention.speech.voice.synthesis import alignment_matrix
+from clock_attention.speech.voice.utterance import alignment_matrix
 
 # Colour-blind safe (Okabe & Ito, 2008).
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9", "#000000", "#F0E442")
@@ -159,6 +159,5 @@ def new_figure(width: float, height: float) -> Figure:
 
 def save(figure: Figure, path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}")
-    figure.savefig(temporary, format=path.suffix.lstrip("."), dpi=110)
-    os.replace(temporary, path)
+    with replacing(path) as temporary:
+        figure.savefig(temporary, format=path.suffix.lstrip("."), dpi=110)

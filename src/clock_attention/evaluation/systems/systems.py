@@ -14,7 +14,7 @@ from typing import Any, Protocol
 import numpy as np
 import torch
 
-from clock_attention.evaluation.pipeline.cache import digest
+from clock_attention.evaluation.digest import digest
 from clock_attention.evaluation.prompts import Prompt
 from clock_attention.evaluation.scoring.faults import measure_alignment, pooled_measures, words_under_a_step
 from clock_attention.speech.audio.mel import MelConfig, MelSpectrogram
@@ -24,10 +24,10 @@ from clock_attention.speech.corpus.teacher import TEACHER_RATE, Reading, Teacher
 from clock_attention.speech.text.phonemes import Phonemes
 from clock_attention.speech.text.phonemizers import phonemizer
 from clock_attention.speech.voice import synthesis
+from clock_attention.speech.voice.folder import WEIGHTS
 from clock_attention.speech.voice.pacing import Pacing, Phrase, cut_phrases
-from clock_attention.speech.voice.synthesis import alignment_matrix
-from clock_attention.speech.voice.utterance import Utterance
-from clock_attention.speech.voice.voice import WEIGHTS, Voice
+from clock_attention.speech.voice.utterance import Utterance, alignment_matrix
+from clock_attention.speech.voice.voice import Voice
 
 ENDLESS = 1_000_000  # phonemes: no sentence is longer
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import Any
 import numpy as np
 import soundfile
 
-from clock_attention.files import write_atomically
+from clock_attention.files import replacing, write_atomically
 from clock_attention.speech.audio.mel import MelConfig, MelSpectrogram
 from clock_attention.speech.audio.wave import resample, trim_silence
 from clock_attention.speech.corpus.checks import Limits, Recording, Rejected, check_frames, check_wave, load_recording
@@ -122,7 +121,5 @@ def read_shard(out: Path, number: int) -> dict[str, Any]:
 
 
 def save_atomically(path: Path, array: np.ndarray[Any, Any]) -> None:
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    with open(temporary, "wb") as file:
+    with replacing(path) as temporary, open(temporary, "wb") as file:
         np.save(file, array)
-    os.replace(temporary, path)

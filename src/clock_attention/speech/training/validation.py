@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,6 +12,7 @@ from lightning_fabric import Fabric
 from torch import Tensor
 
 from clock_attention.alignment import FloatArray, attention_matrices, measure_quality
+from clock_attention.files import replacing
 from clock_attention.speech.corpus.protocols import Features
 from clock_attention.speech.model.model import SpeechModel
 from clock_attention.speech.training.batching import collate, in_order
@@ -97,9 +97,8 @@ def draw(model: SpeechModel, store: Features, items: list[int], folder: Path, st
             axis.set(title=title, xlabel="frame", ylabel="bin")
         figure.suptitle(f"{name}, step {step}")
         path = folder / f"{safe_name(name)}-{step:08d}.png"
-        temporary = path.with_name(f".{path.name}")
-        figure.savefig(temporary, format="png", dpi=90)
-        os.replace(temporary, path)
+        with replacing(path) as temporary:
+            figure.savefig(temporary, format="png", dpi=90)
 
 
 def safe_name(name: str) -> str:

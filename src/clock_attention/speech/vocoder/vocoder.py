@@ -71,7 +71,7 @@ class Hifigan:
 
     @cached_property
     def fingerprint(self) -> str:
-        return digest(self.weights.read_bytes(), repr(self.config).encode())
+        return fingerprint_of(self.weights.read_bytes(), repr(self.config).encode())
 
     @property
     def mel(self) -> MelConfig:
@@ -105,7 +105,7 @@ class GriffinLim:
         self.mel = mel
         self.iterations = iterations
         parts = mel.model_dump_json(), str(iterations), version("librosa")
-        self.fingerprint = digest(*(part.encode() for part in parts))
+        self.fingerprint = fingerprint_of(*(part.encode() for part in parts))
 
     @cached_property
     def _inverse(self) -> np.ndarray[Any, Any]:
@@ -206,5 +206,5 @@ def check_shape(mel: Tensor, config: MelConfig) -> None:
         raise ValueError(f"expected log-mel frames of shape (frames >= 1, {config.n_mels}), got {tuple(mel.shape)}")
 
 
-def digest(*parts: bytes) -> str:
+def fingerprint_of(*parts: bytes) -> str:
     return hashlib.sha256(b"\0".join(parts)).hexdigest()[:16]

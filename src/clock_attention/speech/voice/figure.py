@@ -6,23 +6,21 @@ below it, on the axis of time: attention falls where the two read the same.
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from torch import Tensor
 
 from clock_attention.alignment import FloatArray
-from clock_attention.files import check_writable, temporary_name
+from clock_attention.files import check_writable, replacing
 from clock_attention.speech.audio.wave import Wave
 from clock_attention.speech.text.cleaning import clean
 from clock_attention.speech.text.phonemes import WORD_BOUNDARY
-from clock_attention.speech.voice.synthesis import alignment_matrix
-from clock_attention.speech.voice.utterance import Speech, Utterance, word_intervals
-from clock_attention.timestamps import Interval
+from clock_attention.speech.voice.utterance import Utterance, alignment_matrix, word_intervals
+from clock_attention.timestamps import Alignment, Interval
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -33,6 +31,23 @@ MOST_TOKENS = 110  # in one picture; longer speech is drawn up to there
 INK, FAINT, GRID = "#20262e", "#7b8594", "#d5dbe3"
 SOURCE, TARGET, PATH = "#c8443f", "#2364aa", "#f28e2b"
 ATTENTION = ["#ffffff", "#d3e3f1", "#7fb2d9", "#2a6fae", "#0b2a52"]
+
+
+class Drawable(Protocol):
+    """What a picture needs of speech."""
+
+    @property
+    def text(self) -> str: ...
+    @property
+    def audio(self) -> Wave: ...
+    @property
+    def mel(self) -> Tensor: ...
+    @property
+    def alignment(self) -> Alignment: ...
+    @property
+    def utterances(self) -> tuple[Utterance, ...]: ...
+    @property
+    def offsets(self) -> tuple[int, ...]: ...
 
 
 @dataclass(frozen=True)
@@ -49,7 +64,7 @@ class View:
     complete: bool
 
     @classmethod
-    def of(cls, speech: Speech) -> View:
+    def of(cls, speech: Drawable) -> View:
         """As many phrases from the beginning as one picture can show, at least one."""
         ends = list(accumulate(len(utterance.phonemes) for utterance in speech.utterances))
         count = max(1, sum(end <= MOST_TOKENS for end in ends))
@@ -88,19 +103,15 @@ def check_figure_path(path: str | Path) -> Path:
     return check_writable(path)
 
 
-def save_figure(speech: Speech, path: str | Path, *, waveform: bool = True, dpi: int = 160) -> None:
+def save_figure(speech: Drawable, path: str | Path, *, waveform: bool = True, dpi: int = 160) -> None:
     """Draw speech into a .png, .svg or .pdf file."""
     path = check_figure_path(path)
     figure = draw(speech, waveform=waveform)
-    temporary = temporary_name(path)
-    try:
+    with replacing(path) as temporary:
         figure.savefig(temporary, format=path.suffix.lower()[1:], dpi=dpi, facecolor="white")
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
-def draw(speech: Speech, *, waveform: bool = True) -> Figure:
+def draw(speech: Drawable, *, waveform: bool = True) -> Figure:
     """The figure itself, for notebooks and pages. Speech of more than 110 phonemes is drawn up to there."""
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -143,7 +154,7 @@ def draw(speech: Speech, *, waveform: bool = True) -> Figure:
     return figure
 
 
-def caption(speech: Speech, view: View) -> str:
+def caption(speech: Drawable, view: View) -> str:
     text = clean(speech.text)[0]
     text = text if len(text) <= 100 else f"{text[:100]}…"
     spoken = sum(len(utterance.mel) for utterance in view.utterances)

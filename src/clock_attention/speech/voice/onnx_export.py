@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +16,7 @@ from onnx import TensorProto, helper, numpy_helper
 from torch import Tensor, nn
 
 from clock_attention import ClockAttention
-from clock_attention.files import check_writable, temporary_name
+from clock_attention.files import check_writable, write_atomically
 from clock_attention.speech.model.layers import DecoderLayer, EncoderLayer, FeedForward, Postnet, SelfAttention
 from clock_attention.speech.model.length import NATURAL_MPR, LengthModel
 from clock_attention.speech.model.model import SpeechModel
@@ -284,11 +283,5 @@ def export_onnx(voice: Voice, path: str | Path) -> Path:
     if path.suffix.lower() != ".onnx":
         raise ValueError(f"{path}: expected a name ending in .onnx")
     check_writable(path)
-    content = onnx_model(voice).SerializeToString()
-    temporary = temporary_name(path)
-    try:
-        temporary.write_bytes(content)
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    write_atomically(path, onnx_model(voice).SerializeToString())
     return path

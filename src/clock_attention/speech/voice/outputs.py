@@ -13,7 +13,7 @@ from torch import Tensor
 
 from clock_attention.files import check_writable, temporary_name
 from clock_attention.speech.audio.sound_file import SoundFile, SoundPipe, check_sound_path
-from clock_attention.speech.voice.utterance import Speech, join
+from clock_attention.speech.voice.speech import Speech, join
 from clock_attention.timestamps import Interval, save_timestamps
 
 TIMESTAMP_FORMATS = (".TextGrid", ".json", ".srt")

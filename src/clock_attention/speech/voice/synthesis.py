@@ -19,11 +19,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from clock_attention.alignment import FloatArray, IntArray, attention_matrices, crossing_times, whole_durations
+from clock_attention.alignment import IntArray, crossing_times, whole_durations
 from clock_attention.speech.audio.wave import Wave
 from clock_attention.speech.model.model import Clocks, Synthesis
 from clock_attention.speech.text.cleaning import split_phrases, split_sentences
 from clock_attention.speech.text.phonemes import NO_WORD, WORD_BOUNDARY, Phonemes, UnreadableTextError, token_ids
+from clock_attention.speech.voice.folder import VoiceFolder
 from clock_attention.speech.voice.pacing import (
     FEWEST_FRAMES,
     PAUSE,
@@ -33,12 +34,12 @@ from clock_attention.speech.voice.pacing import (
     cut_phrases,
     share_frames,
 )
-from clock_attention.speech.voice.utterance import Speech, Utterance
+from clock_attention.speech.voice.speech import Speech
+from clock_attention.speech.voice.utterance import Utterance, alignment_matrix
 from clock_attention.timestamps import Alignment, Interval
 
 if TYPE_CHECKING:
     from clock_attention.speech.vocoder.vocoder import Vocoder
-    from clock_attention.speech.voice.voice import Voice
 
 logger = logging.getLogger(__name__)
 
@@ -50,7 +51,7 @@ FADE = 64  # samples at both ends of a phrase: no click where speech meets silen
 
 
 def utter(
-    voice: Voice,
+    voice: VoiceFolder,
     texts: Sequence[str],
     *,
     frames: int | Sequence[int] | None = None,
@@ -76,7 +77,7 @@ def utter(
 
 
 def render(
-    voice: Voice, texts: Sequence[str], phonemes: Sequence[Phonemes], pacing: Pacing, frames: Sequence[int] | None
+    voice: VoiceFolder, texts: Sequence[str], phonemes: Sequence[Phonemes], pacing: Pacing, frames: Sequence[int] | None
 ) -> list[Utterance]:
     if not texts:
         return []
@@ -94,14 +95,14 @@ def render(
     ]
 
 
-def batch_tokens(voice: Voice, phonemes: Sequence[Phonemes]) -> tuple[Tensor, Tensor]:
+def batch_tokens(voice: VoiceFolder, phonemes: Sequence[Phonemes]) -> tuple[Tensor, Tensor]:
     """Token ids (B, T), padded with 0, and how many of them are valid (B,)."""
     ids = [torch.tensor(token_ids(item.tokens, voice.language.symbols)) for item in phonemes]
     lengths = torch.tensor([len(item) for item in ids], device=voice.device)
     return torch.nn.utils.rnn.pad_sequence(ids, batch_first=True).to(voice.device), lengths
 
 
-def cut_utterance(voice: Voice, synthesis: Synthesis, item: int, text: str, phonemes: Phonemes) -> Utterance:
+def cut_utterance(voice: VoiceFolder, synthesis: Synthesis, item: int, text: str, phonemes: Phonemes) -> Utterance:
     """One item of a batch without its padding."""
     frames, steps = int(synthesis.frames[item]), int(synthesis.steps[item])
     tokens, group = int(synthesis.tokens[item]), voice.model.config.frames_per_step
@@ -124,11 +125,6 @@ def cut_utterance(voice: Voice, synthesis: Synthesis, item: int, text: str, phon
     )
 
 
-def alignment_matrix(weights: Sequence[Tensor]) -> FloatArray:
-    """The attention that alignments follow: the mean over heads and layers, which measured closest.  (steps, T)"""
-    return attention_matrices(torch.cat(list(weights))[None], heads="mean")[0]
-
-
 def token_durations(weights: Sequence[Tensor], tokens: int, frames: int, frames_per_step: int) -> IntArray:
     """Mel frames of each token, from where attention crosses to the next; they sum to `frames`.  (T,)
 
@@ -138,7 +134,7 @@ def token_durations(weights: Sequence[Tensor], tokens: int, frames: int, frames_
 
 
 def stream(
-    voice: Voice,
+    voice: VoiceFolder,
     text: str,
     *,
     pace: float | None = None,
@@ -183,7 +179,7 @@ class Sentence:
     phrases: list[Phrase]
 
 
-def readings(voice: Voice, text: str, pause: float) -> Iterator[Sentence]:
+def readings(voice: VoiceFolder, text: str, pause: float) -> Iterator[Sentence]:
     """The readable sentences of a text, each but the last closed by a boundary token that can hold the pause."""
     previous: tuple[str, Phonemes] | None = None
     for sentence in short_sentences(text):
@@ -225,7 +221,7 @@ def with_boundary(phonemes: Phonemes) -> Phonemes:
 
 
 def spoken(
-    voice: Voice, sentences: Iterable[Sentence], pacing: Pacing, seed: int, vocoder: Vocoder
+    voice: VoiceFolder, sentences: Iterable[Sentence], pacing: Pacing, seed: int, vocoder: Vocoder
 ) -> Iterator[Speech]:
     """The stream itself. Nothing is kept of a sentence once it has been handed over."""
     lengths: Iterator[int] | None = None
@@ -239,7 +235,7 @@ def spoken(
         yield speech
 
 
-def planned_frames(voice: Voice, phrases: Sequence[Phrase], seconds: float) -> list[int]:
+def planned_frames(voice: VoiceFolder, phrases: Sequence[Phrase], seconds: float) -> list[int]:
     """Frames of each phrase and of the pause after it, in turn, that sum to the duration exactly."""
     natural: list[int] = []
     for start in range(0, len(phrases), LENGTH_BATCH):
@@ -255,7 +251,9 @@ def planned_frames(voice: Voice, phrases: Sequence[Phrase], seconds: float) -> l
     return share_frames(total, natural, fewest)
 
 
-def say(voice: Voice, sentence: Sentence, pacing: Pacing, lengths: Iterator[int] | None, vocoder: Vocoder) -> Speech:
+def say(
+    voice: VoiceFolder, sentence: Sentence, pacing: Pacing, lengths: Iterator[int] | None, vocoder: Vocoder
+) -> Speech:
     """One sentence, phrase by phrase, each followed by its pause."""
     hop, rate = voice.language.mel.hop_length, voice.frames_per_second
     silence = math.log(voice.language.mel.log_floor)

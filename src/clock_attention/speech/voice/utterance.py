@@ -1,20 +1,17 @@
-"""What speaking makes: an utterance of the acoustic model, and speech with its audio and timestamps."""
+"""What the acoustic model makes of one text."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from pathlib import Path
+from dataclasses import dataclass
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from clock_attention.speech.audio.sound_file import save_sound
-from clock_attention.speech.audio.wave import Wave
+from clock_attention.alignment import FloatArray, attention_matrices
 from clock_attention.speech.model.model import Clocks
-from clock_attention.speech.text.phonemes import NO_WORD, PAUSES, WORD_BOUNDARY, Phonemes
-from clock_attention.timestamps import Alignment, Interval, save_timestamps
+from clock_attention.speech.text.phonemes import NO_WORD, Phonemes
+from clock_attention.timestamps import Alignment, Interval
 
 
 @dataclass(frozen=True)
@@ -37,54 +34,6 @@ class Utterance:
         return self.stopped_by_itself is False
 
 
-@dataclass(frozen=True)
-class Speech:
-    """Spoken text: one sentence of a stream, or all of it."""
-
-    text: str
-    audio: Wave  # exactly frames · hop samples
-    sample_rate: int
-    mel: Tensor  # log-mel (S, M); pauses between sentences are digital silence
-    phonemes: Phonemes  # of the whole text; alignment.labels are its tokens
-    alignment: Alignment
-    utterances: tuple[Utterance, ...] = field(repr=False)  # the phrases it was spoken in, with weights and clocks
-    offsets: tuple[int, ...] = field(repr=False)  # first mel frame of each
-    sentences: tuple[Interval, ...] = field(repr=False)
-
-    @property
-    def seconds(self) -> float:
-        return len(self.audio) / self.sample_rate
-
-    @property
-    def words(self) -> list[Interval]:
-        """When each written word is spoken."""
-        return word_intervals(self.phonemes, self.alignment)
-
-    def tiers(self) -> dict[str, list[Interval]]:
-        """Sentences, words and phones in seconds; pauses and word boundaries are phones without a label."""
-        phones = [
-            Interval(
-                phone.start, phone.end, "" if phone.label in PAUSES or phone.label == WORD_BOUNDARY else phone.label
-            )
-            for phone in self.alignment.intervals()
-        ]
-        return {"sentences": list(self.sentences), "words": self.words, "phones": phones}
-
-    def save(self, path: str | Path) -> None:
-        """Write the audio as .wav or .flac, 16 bit."""
-        save_sound(path, self.audio, self.sample_rate)
-
-    def save_timestamps(self, path: str | Path) -> None:
-        """Write sentences, words and phones as .TextGrid or .json, or sentences as .srt subtitles."""
-        save_timestamps(path, self.tiers(), seconds=self.seconds, cue_tier="sentences")
-
-    def plot(self, path: str | Path) -> None:
-        """Draw clocks, attention and mel as .png, .svg or .pdf."""
-        from clock_attention.speech.voice.figure import save_figure
-
-        save_figure(self, path)
-
-
 def word_intervals(phonemes: Phonemes, alignment: Alignment) -> list[Interval]:
     spans: dict[int, tuple[int, int]] = {}
     for token, word in enumerate(phonemes.word_index):
@@ -93,32 +42,6 @@ def word_intervals(phonemes: Phonemes, alignment: Alignment) -> list[Interval]:
     return alignment.grouped((phonemes.words[word], *span) for word, span in spans.items())
 
 
-def join(pieces: Sequence[Speech], text: str) -> Speech:
-    """Pieces of a stream as one."""
-    if len(pieces) == 1:
-        return replace(pieces[0], text=text)
-    tokens: list[str] = []
-    word_index: list[int] = []
-    words: list[str] = []
-    offsets: list[int] = []
-    sentences: list[Interval] = []
-    reached = 0
-    frame_seconds = pieces[0].alignment.frame_seconds
-    for piece in pieces:
-        word_index += [word + len(words) if word != NO_WORD else NO_WORD for word in piece.phonemes.word_index]
-        tokens += piece.phonemes.tokens
-        words += piece.phonemes.words
-        offsets += [reached + offset for offset in piece.offsets]
-        sentences += [sentence.shifted(reached * frame_seconds) for sentence in piece.sentences]
-        reached += len(piece.mel)
-    return Speech(
-        text=text,
-        audio=np.concatenate([piece.audio for piece in pieces]),
-        sample_rate=pieces[0].sample_rate,
-        mel=torch.cat([piece.mel for piece in pieces]),
-        phonemes=Phonemes(tuple(tokens), tuple(word_index), tuple(words)),
-        alignment=Alignment(tokens, np.concatenate([piece.alignment.durations for piece in pieces]), frame_seconds),
-        utterances=tuple(utterance for piece in pieces for utterance in piece.utterances),
-        offsets=tuple(offsets),
-        sentences=tuple(sentences),
-    )
+def alignment_matrix(weights: Sequence[Tensor]) -> FloatArray:
+    """The attention that alignments follow: the mean over heads and layers, which measured closest.  (steps, T)"""
+    return attention_matrices(torch.cat(list(weights))[None], heads="mean")[0]

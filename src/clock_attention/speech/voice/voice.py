@@ -1,158 +1,27 @@
-"""A voice: one folder with everything needed to speak, and nothing that could run.
-
-VOICE/voice.json           model options, phoneme inventory, mel definition, statistics, pace, where it comes from
-VOICE/model.safetensors    the weights
-VOICE/autoregressive/      optional: another voice, of the same speaker, for autoregressive decoding
-"""
+"""A voice that speaks."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
-from functools import cached_property
-from importlib import resources
-from importlib.metadata import version
+from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import torch
-from pydantic import BaseModel, ConfigDict, ValidationError
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
-from torch import Tensor
-
-from clock_attention.files import write_atomically
-from clock_attention.speech.corpus.language import Language
-from clock_attention.speech.model.config import ModelConfig
-from clock_attention.speech.model.model import SpeechModel
-from clock_attention.speech.text.phonemes import Phonemizer
-from clock_attention.speech.text.phonemizers import phonemizer
-from clock_attention.speech.training.config import TrainingConfig
-from clock_attention.speech.training.progress import read_log
-from clock_attention.speech.training.run import RunDescription
 from clock_attention.speech.voice import synthesis
-from clock_attention.speech.voice.pacing import LONGEST_PHRASE, PAUSE, PHRASE_SHARE
-from clock_attention.speech.voice.utterance import Speech, Utterance, join
+from clock_attention.speech.voice.folder import CARD, VoiceError, VoiceFolder
+from clock_attention.speech.voice.pacing import PAUSE
+from clock_attention.speech.voice.speech import Speech, join
+from clock_attention.speech.voice.utterance import Utterance
 
 if TYPE_CHECKING:
     from clock_attention.speech.vocoder.vocoder import Vocoder
 
-FORMAT = 1
-CARD, WEIGHTS = "voice.json", "model.safetensors"
-DEFAULT = "default"
 AUTOREGRESSIVE = "autoregressive"
 
 
-class VoiceError(ValueError):
-    """A folder that is not a voice, or not one that this version can use."""
-
-
-class Provenance(BaseModel):
-    """Where a voice comes from, for its users and for whoever wants to make it again."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    corpus: str
-    licence: str
-    training: TrainingConfig
-    steps: int
-    seconds: float
-    valid_l1: float | None
-    software: str
-
-
-class VoiceCard(BaseModel):
-    """Contents of `voice.json`."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    format: int = FORMAT
-    model: ModelConfig
-    language: Language
-    provenance: Provenance
-
-
 @dataclass(frozen=True)
-class Voice:
-    """A loaded voice: the model in evaluation mode, and what it needs to know about text and mel."""
-
-    card: VoiceCard
-    model: SpeechModel
-    path: Path
-    _vocoders: dict[str, Vocoder] = field(default_factory=dict, repr=False, compare=False)
-
-    @classmethod
-    def load(cls, path: str | Path = DEFAULT, device: torch.device | str = "cpu") -> Voice:
-        """Read and check a voice folder. Only JSON and safetensors are read: nothing in it can run.
-
-        Without a path, or with "default": the voice that comes with the package.
-        """
-        folder = default_folder() if str(path) == DEFAULT and not (Path(path) / CARD).is_file() else Path(path)
-        card = read_card(folder)
-        try:
-            weights = load_file(folder / WEIGHTS, device=str(device))
-        except FileNotFoundError:
-            raise VoiceError(f"{folder}: {WEIGHTS} is missing; export the voice again") from None
-        except OSError as error:
-            raise VoiceError(f"{folder / WEIGHTS}: cannot be read ({error.strerror or error})") from None
-        except SafetensorError as error:
-            raise VoiceError(f"{folder / WEIGHTS}: damaged or not a safetensors file ({error})") from None
-        with torch.device(device):
-            model = SpeechModel(card.model)
-        check_weights(folder / WEIGHTS, model.state_dict(), weights)
-        model.load_state_dict(weights)
-        for attention in model.clock_layers:
-            # Loading the compiled kernel takes two seconds and saves a few milliseconds a sentence.
-            attention.impl = "portable"
-        return cls(card, model.eval().requires_grad_(False), folder)
-
-    @property
-    def language(self) -> Language:
-        return self.card.language
-
-    @property
-    def longest_phrase(self) -> int:
-        """Phonemes that the model has learned to say in one piece; longer sentences are spoken in phrases.
-
-        In parallel not quite the longest utterances of its training, which were few.
-        """
-        longest = self.card.provenance.training.longest_tokens
-        if not longest:
-            return LONGEST_PHRASE
-        return longest if self.card.model.autoregressive else max(2, round(PHRASE_SHARE * longest))
-
-    @property
-    def device(self) -> torch.device:
-        return self.model.output.weight.device
-
-    @property
-    def frames_per_second(self) -> float:
-        return self.language.mel.frames_per_second
-
-    @cached_property
-    def phonemizer(self) -> Phonemizer:
-        """The reader that the voice was trained with; refuses one whose inventory has changed since."""
-        reader = phonemizer(self.language.phonemizer)
-        if reader.symbols != self.language.symbols:
-            raise VoiceError(
-                f"{self.path} was trained with another inventory of the phonemizer {reader.name!r}: train it again "
-                "with this version, or use the version that it was made with"
-            )
-        return reader
-
-    def vocoder(self, name: str | Path | Vocoder = "auto") -> Vocoder:
-        """The vocoder of this name for the voice's mel (see `load_vocoder`), loaded once; vocoders pass through."""
-        from clock_attention.speech.vocoder.vocoder import compare_mels, load_vocoder
-
-        if not isinstance(name, str | Path):
-            compare_mels(name.name, name.mel, self.language.mel)
-            return name
-        if str(name) not in self._vocoders:
-            self._vocoders[str(name)] = load_vocoder(name, self.language.mel, device=self.device)
-        return self._vocoders[str(name)]
+class Voice(VoiceFolder):
+    """A loaded voice: `speak`, `stream` and `utter`."""
 
     def with_decoding(self, decoding: str) -> Voice:
         """This voice for "parallel" or "autoregressive" decoding, the latter from its sub-folder `autoregressive`."""
@@ -220,125 +89,3 @@ class Voice:
     ) -> list[Utterance]:
         """One batched pass of the acoustic model: one utterance per text, no sentence splitting, no vocoder."""
         return synthesis.utter(self, texts, frames=frames, mpr=mpr, pace=pace)
-
-    def standardised(self, mel: Tensor) -> Tensor:
-        """log-mel (…, M) → what the model predicts."""
-        return (mel - self._statistic("mean", mel)) / self._statistic("std", mel)
-
-    def log_mel(self, standardised: Tensor) -> Tensor:
-        """What the model predicts → log-mel (…, M)."""
-        return standardised * self._statistic("std", standardised) + self._statistic("mean", standardised)
-
-    def _statistic(self, name: str, like: Tensor) -> Tensor:
-        return torch.tensor(getattr(self.language, name), dtype=like.dtype, device=like.device)
-
-
-def default_folder() -> Path:
-    """Where the voice that comes with the package is."""
-    folder = Path(str(resources.files("clock_attention.speech.voice"))) / "voices" / DEFAULT
-    if not (folder / CARD).is_file():
-        raise VoiceError(
-            f"this build of clock-attention has no default voice ({folder} is missing): name the folder of a voice "
-            "(--voice DIR), made with `clock-attention train` and `clock-attention export`"
-        )
-    return folder
-
-
-def read_card(folder: Path) -> VoiceCard:
-    try:
-        text = (folder / CARD).read_text("utf-8")
-    except (FileNotFoundError, NotADirectoryError):
-        raise VoiceError(
-            f"{folder}: not a voice (no {CARD}); make one with `clock-attention export RUN VOICE`"
-        ) from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise VoiceError(f"{folder / CARD}: cannot be read ({error})") from None
-    try:
-        card = VoiceCard.model_validate_json(text)
-    except ValidationError as error:
-        fault = error.errors()[0]
-        where = ".".join(map(str, fault["loc"])) or "file"
-        raise VoiceError(f"{folder / CARD}: {where}: {fault['msg']}; export the voice again") from None
-    if card.format != FORMAT:
-        raise VoiceError(f"{folder / CARD}: voice format {card.format}, this version reads {FORMAT}: export it again")
-    if card.model.symbols != len(card.language.symbols) or card.model.mels != card.language.mel.n_mels:
-        raise VoiceError(
-            f"{folder / CARD}: a model for {card.model.symbols} symbols and {card.model.mels} mel bins, but an "
-            f"inventory of {len(card.language.symbols)} symbols and a mel of {card.language.mel.n_mels} bins"
-        )
-    return card
-
-
-def check_weights(path: Path, expected: dict[str, Tensor], found: dict[str, Tensor]) -> None:
-    """Names and shapes before anything is loaded, with the first difference in words."""
-    missing, unknown = sorted(expected.keys() - found.keys()), sorted(found.keys() - expected.keys())
-    if missing or unknown:
-        raise VoiceError(
-            f"{path}: weights do not belong to the model in {CARD}: "
-            f"missing {', '.join(missing[:3]) or 'none'}; unknown {', '.join(unknown[:3]) or 'none'}"
-        )
-    for name, tensor in expected.items():
-        if found[name].shape != tensor.shape:
-            raise VoiceError(
-                f"{path}: {name} has shape {tuple(found[name].shape)}, {CARD} asks for {tuple(tensor.shape)}"
-            )
-        if not bool(found[name].isfinite().all()):
-            raise VoiceError(f"{path}: {name} holds values that are not finite numbers")
-
-
-def export(run: Path, folder: Path, *, licence: str, which: str = "best", half: bool = False) -> VoiceCard:
-    """Write the weights of a run, averaged ones where it has them, and all it takes to use them.
-
-    Args:
-        which: "best" (lowest validation loss), "last", or the path of a checkpoint.
-        half: store weights in half precision; they are computed with in single precision all the same.
-    """
-    from clock_attention.speech.training import checkpoints as checkpoint
-
-    description = RunDescription.read(run)
-    best = run / "checkpoints" / "best.pt"
-    path = checkpoint.latest(run) if which == "last" or (which == "best" and not best.exists()) else best
-    state = checkpoint.read(path if which in ("best", "last") else Path(which))
-    weights: dict[str, Any] = {**state["model"], **state["average"]}
-    check_weights(path, SpeechModel(description.config.model).state_dict(), weights)
-    card = VoiceCard(
-        model=description.config.model,
-        language=description.language,
-        provenance=Provenance(
-            corpus=description.source,
-            licence=licence,
-            training=description.config.training,
-            steps=state["step"],
-            seconds=round(state["seconds"][0], 1),
-            valid_l1=validated(run, state["step"]),
-            software=f"clock-attention {version('clock-attention')}",
-        ),
-    )
-    folder.mkdir(parents=True, exist_ok=True)
-    temporary = folder / f".{WEIGHTS}"
-    dtype = torch.float16 if half else torch.float32
-    save_file({name: tensor.to(dtype).contiguous() for name, tensor in weights.items()}, temporary)
-    temporary.chmod(0o644)  # safetensors keeps what it writes to its owner
-    os.replace(temporary, folder / WEIGHTS)
-    write_atomically(folder / CARD, card.model_dump_json(indent=1))
-    return card
-
-
-def validated(run: Path, step: int) -> float | None:
-    """The validation L1 of a checkpoint; None where there was no validation at that step."""
-    found = [row["valid_l1"] for row in read_log(run / "log.csv") if int(row["step"]) == step and row["valid_l1"]]
-    return float(found[-1]) if found else None
-
-
-@contextmanager
-def opened_voice(
-    path: str | Path, checkpoint: str = "best", device: str = "cpu", licence: str = "unknown"
-) -> Iterator[Voice]:
-    """A voice folder, or a training run's checkpoint as a voice that lives for as long as it is needed."""
-    if (Path(path) / "run.json").exists():
-        with TemporaryDirectory(prefix="clock-attention-") as folder:
-            voice_folder = Path(folder) / Path(path).name
-            export(Path(path), voice_folder, licence=licence, which=checkpoint)
-            yield Voice.load(voice_folder, device)
-    else:
-        yield Voice.load(path, device)

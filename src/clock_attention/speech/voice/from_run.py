@@ -1,0 +1,77 @@
+"""From a training run to a voice."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.metadata import version
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import torch
+from safetensors.torch import save_file
+
+from clock_attention.files import replacing, write_atomically
+from clock_attention.speech.model.model import SpeechModel
+from clock_attention.speech.training.progress import read_log
+from clock_attention.speech.training.run import RunDescription
+from clock_attention.speech.voice.folder import CARD, WEIGHTS, Provenance, VoiceCard, check_weights
+from clock_attention.speech.voice.voice import Voice
+
+
+def export(run: Path, folder: Path, *, licence: str, which: str = "best", half: bool = False) -> VoiceCard:
+    """Write the weights of a run, averaged ones where it has them, and all it takes to use them.
+
+    Args:
+        which: "best" (lowest validation loss), "last", or the path of a checkpoint.
+        half: store weights in half precision; they are computed with in single precision all the same.
+    """
+    from clock_attention.speech.training import checkpoints as checkpoint
+
+    description = RunDescription.read(run)
+    best = run / "checkpoints" / "best.pt"
+    path = checkpoint.latest(run) if which == "last" or (which == "best" and not best.exists()) else best
+    state = checkpoint.read(path if which in ("best", "last") else Path(which))
+    weights: dict[str, Any] = {**state["model"], **state["average"]}
+    check_weights(path, SpeechModel(description.config.model).state_dict(), weights)
+    card = VoiceCard(
+        model=description.config.model,
+        language=description.language,
+        provenance=Provenance(
+            corpus=description.source,
+            licence=licence,
+            training=description.config.training,
+            steps=state["step"],
+            seconds=round(state["seconds"][0], 1),
+            valid_l1=validated(run, state["step"]),
+            software=f"clock-attention {version('clock-attention')}",
+        ),
+    )
+    folder.mkdir(parents=True, exist_ok=True)
+    dtype = torch.float16 if half else torch.float32
+    with replacing(folder / WEIGHTS) as temporary:
+        save_file({name: tensor.to(dtype).contiguous() for name, tensor in weights.items()}, temporary)
+        temporary.chmod(0o644)  # safetensors keeps what it writes to its owner
+    write_atomically(folder / CARD, card.model_dump_json(indent=1))
+    return card
+
+
+def validated(run: Path, step: int) -> float | None:
+    """The validation L1 of a checkpoint; None where there was no validation at that step."""
+    found = [row["valid_l1"] for row in read_log(run / "log.csv") if int(row["step"]) == step and row["valid_l1"]]
+    return float(found[-1]) if found else None
+
+
+@contextmanager
+def opened_voice(
+    path: str | Path, checkpoint: str = "best", device: str = "cpu", licence: str = "unknown"
+) -> Iterator[Voice]:
+    """A voice folder, or a training run's checkpoint as a voice that lives for as long as it is needed."""
+    if (Path(path) / "run.json").exists():
+        with TemporaryDirectory(prefix="clock-attention-") as folder:
+            voice_folder = Path(folder) / Path(path).name
+            export(Path(path), voice_folder, licence=licence, which=checkpoint)
+            yield Voice.load(voice_folder, device)
+    else:
+        yield Voice.load(path, device)
