@@ -1,4 +1,4 @@
-"""How much of a corpus a run learns from: what is left out is counted, said and stored, never passed over in silence."""
+"""How much of a corpus a run learns from: what is left out is counted, printed and stored with the run."""
 
 from __future__ import annotations
 
