@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, PositiveFloat, PositiveInt, model_validator
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, PositiveFloat, PositiveInt, Tag, model_validator
 
 Share = Annotated[float, Field(ge=0, lt=1)]
 
@@ -14,8 +14,9 @@ class Section(BaseModel):
 
 
 class ModelConfig(Section):
-    """The acoustic model. Every option is there for clock and for dot attention alike."""
+    """The paper's acoustic model. Every option is there for clock and for dot attention alike."""
 
+    architecture: ClassVar[str] = "attention"
     cross_attention: Literal["clock", "dot"] = "clock"
     decoding: Literal["parallel", "autoregressive"] = "parallel"
     symbols: PositiveInt = 42  # taken from the corpus when training starts
@@ -69,3 +70,52 @@ class ModelConfig(Section):
     def target_clocks(self) -> str:
         """The kind of clocks that the decoding asks for."""
         return self.clocks if self.autoregressive else "normalized"
+
+
+Size = Annotated[int, Field(ge=1, le=4096)]
+Depth = Annotated[int, Field(ge=1, le=64)]
+
+
+class AlignedConfig(Section):
+    """The acoustic model that learns along an alignment: durations, prosody and a convolutional decoder."""
+
+    architecture: Literal["aligned"] = "aligned"
+    symbols: PositiveInt = 42  # taken from the corpus when training starts
+    mels: PositiveInt = 80  # likewise
+    boundaries: Annotated[int, Field(ge=0)] = 5  # likewise: the first symbols, which may take no frames
+
+    width: Size = 192
+    heads: Depth = 4
+    encoder_layers: Depth = 4
+    feed_forward: Size = 512
+    feed_forward_kernel: Literal[1, 3, 5, 7, 9] = 3
+    dropout: Share = 0.05
+    prosody_width: Size = 192
+    prosody_layers: Depth = 4
+    decoder_width: Size = 256
+    decoder_layers: Depth = 8
+    expansion: Annotated[int, Field(ge=1, le=8)] = 3  # of the convolution blocks' inner layer
+
+    @model_validator(mode="after")
+    def _consistent(self) -> AlignedConfig:
+        if self.width % self.heads or (self.width // self.heads) % 2:
+            raise ValueError(
+                f"width {self.width} with {self.heads} heads: the width of a head must be an even whole number"
+            )
+        return self
+
+    # What callers ask of every acoustic model's options.
+    decoding: ClassVar[str] = "parallel"
+    cross_attention: ClassVar[str] = "clock"
+    autoregressive: ClassVar[bool] = False
+    frames_per_step: ClassVar[int] = 1
+
+
+def architecture(options: Any) -> str:
+    """Which of the two models these options are for; those written before there were two name none."""
+    return str(options.get("architecture", "attention")) if isinstance(options, dict) else options.architecture
+
+
+AcousticConfig = Annotated[
+    Annotated[ModelConfig, Tag("attention")] | Annotated[AlignedConfig, Tag("aligned")], Discriminator(architecture)
+]

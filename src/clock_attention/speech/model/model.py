@@ -53,6 +53,7 @@ class Synthesis:
     clocks: list[Clocks]  # per layer; empty for dot attention and for the printed variant
     natural_frames: Tensor  # what the length model says (B,)
     finished: Tensor  # False where decoding was cut off before the model had ended by itself (B,)
+    durations: Tensor | None = None  # of aligned models: frames of each token with its closing silences (B, T + 2)
 
 
 class SpeechModel(nn.Module):

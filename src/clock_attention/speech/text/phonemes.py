@@ -45,6 +45,18 @@ class Word:
     spoken: tuple[tuple[str, ...], ...]
 
 
+def joined(parts: Iterable[Phonemes]) -> Phonemes:
+    """Tokens and words end to end."""
+    tokens: list[str] = []
+    word_index: list[int] = []
+    words: list[str] = []
+    for part in parts:
+        tokens += part.tokens
+        word_index += [word + len(words) if word != NO_WORD else NO_WORD for word in part.word_index]
+        words += part.words
+    return Phonemes(tuple(tokens), tuple(word_index), tuple(words))
+
+
 class Phonemizer(Protocol):
     """Deterministic reading of text. `symbols` is the complete inventory; a token's id is its place in it."""
 

@@ -20,12 +20,14 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from clock_attention.speech.corpus.language import Language
-from clock_attention.speech.model.config import ModelConfig
+from clock_attention.speech.model.aligned import AlignedModel
+from clock_attention.speech.model.build import AcousticModel, build_model
+from clock_attention.speech.model.config import AcousticConfig
 from clock_attention.speech.model.model import SpeechModel
 from clock_attention.speech.text.phonemes import Phonemizer
 from clock_attention.speech.text.phonemizers import phonemizer
 from clock_attention.speech.training.config import TrainingConfig
-from clock_attention.speech.voice.pacing import LONGEST_PHRASE, PHRASE_SHARE
+from clock_attention.speech.voice.pacing import LONGEST_ALIGNED, LONGEST_PHRASE, PHRASE_SHARE
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -61,7 +63,7 @@ class VoiceCard(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     format: int = FORMAT
-    model: ModelConfig
+    model: AcousticConfig
     language: Language
     provenance: Provenance
 
@@ -71,7 +73,7 @@ class VoiceFolder:
     """A voice folder, read and checked: the model in evaluation mode, and what it needs to know about text and mel."""
 
     card: VoiceCard
-    model: SpeechModel
+    model: AcousticModel
     path: Path
     _vocoders: dict[str, Vocoder] = field(default_factory=dict, repr=False, compare=False)
 
@@ -92,12 +94,13 @@ class VoiceFolder:
         except SafetensorError as error:
             raise VoiceError(f"{folder / WEIGHTS}: damaged or not a safetensors file ({error})") from None
         with torch.device(device):
-            model = SpeechModel(card.model)
+            model = build_model(card.model)
         check_weights(folder / WEIGHTS, model.state_dict(), weights)
         model.load_state_dict(weights)
-        for attention in model.clock_layers:
-            # Loading the compiled kernel takes two seconds and saves a few milliseconds a sentence.
-            attention.impl = "portable"
+        if isinstance(model, SpeechModel):
+            for attention in model.clock_layers:
+                # Loading the compiled kernel takes two seconds and saves a few milliseconds a sentence.
+                attention.impl = "portable"
         return cls(card, model.eval().requires_grad_(False), folder)
 
     @property
@@ -110,6 +113,8 @@ class VoiceFolder:
 
         In parallel not quite the longest utterances of its training, which were few.
         """
+        if isinstance(self.model, AlignedModel):
+            return LONGEST_ALIGNED
         longest = self.card.provenance.training.longest_tokens
         if not longest:
             return LONGEST_PHRASE
@@ -181,7 +186,8 @@ def read_card(folder: Path) -> VoiceCard:
         card = VoiceCard.model_validate_json(text)
     except ValidationError as error:
         fault = error.errors()[0]
-        where = ".".join(map(str, fault["loc"])) or "file"
+        # The kind of model that pydantic names first is not a key of the file.
+        where = ".".join(str(part) for part in fault["loc"] if part not in ("attention", "aligned")) or "file"
         raise VoiceError(f"{folder / CARD}: {where}: {fault['msg']}; export the voice again") from None
     if card.format != FORMAT:
         raise VoiceError(f"{folder / CARD}: voice format {card.format}, this version reads {FORMAT}: export it again")

@@ -13,7 +13,7 @@ import torch
 from safetensors.torch import save_file
 
 from clock_attention.files import replacing, write_atomically
-from clock_attention.speech.model.model import SpeechModel
+from clock_attention.speech.model.build import build_model
 from clock_attention.speech.training.progress import read_log
 from clock_attention.speech.training.run import RunDescription
 from clock_attention.speech.voice.folder import CARD, WEIGHTS, Provenance, VoiceCard, check_weights
@@ -34,7 +34,7 @@ def export(run: Path, folder: Path, *, licence: str, which: str = "best", half: 
     path = checkpoint.latest(run) if which == "last" or (which == "best" and not best.exists()) else best
     state = checkpoint.read(path if which in ("best", "last") else Path(which))
     weights: dict[str, Any] = {**state["model"], **state["average"]}
-    check_weights(path, SpeechModel(description.config.model).state_dict(), weights)
+    check_weights(path, build_model(description.config.model).state_dict(), weights)
     card = VoiceCard(
         model=description.config.model,
         language=description.language,

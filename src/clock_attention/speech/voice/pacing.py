@@ -20,6 +20,7 @@ FEWEST_FRAMES, MOST_FRAMES = 1, 50
 # both ways, but one "a" of the hard list (of 799 words) was given a single frame in one piece, and none in two.
 PHRASE_SHARE = 0.75
 LONGEST_PHRASE = 110  # phonemes, where a voice does not say how long the utterances were that it has learned from
+LONGEST_ALIGNED = 220  # phonemes of a voice that was trained along alignments, which do not blur with length
 PAUSE = 0.3  # seconds between sentences, at natural pace
 PHRASE_PAUSE = 0.1  # seconds after punctuation at which a very long sentence had to be cut
 # What it costs to cut a sentence after these, in shares of a phrase's length.

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from clock_attention.speech.audio.sound_file import save_sound
 from clock_attention.speech.audio.wave import Wave
-from clock_attention.speech.text.phonemes import NO_WORD, PAUSES, WORD_BOUNDARY, Phonemes
+from clock_attention.speech.text.phonemes import PAUSES, WORD_BOUNDARY, Phonemes, joined
 from clock_attention.speech.voice.utterance import Utterance, word_intervals
 from clock_attention.timestamps import Alignment, Interval, save_timestamps
 
@@ -69,17 +69,12 @@ def join(pieces: Sequence[Speech], text: str) -> Speech:
     """Pieces of a stream as one."""
     if len(pieces) == 1:
         return replace(pieces[0], text=text)
-    tokens: list[str] = []
-    word_index: list[int] = []
-    words: list[str] = []
+    phonemes = joined(piece.phonemes for piece in pieces)
     offsets: list[int] = []
     sentences: list[Interval] = []
     reached = 0
     frame_seconds = pieces[0].alignment.frame_seconds
     for piece in pieces:
-        word_index += [word + len(words) if word != NO_WORD else NO_WORD for word in piece.phonemes.word_index]
-        tokens += piece.phonemes.tokens
-        words += piece.phonemes.words
         offsets += [reached + offset for offset in piece.offsets]
         sentences += [sentence.shifted(reached * frame_seconds) for sentence in piece.sentences]
         reached += len(piece.mel)
@@ -88,8 +83,10 @@ def join(pieces: Sequence[Speech], text: str) -> Speech:
         audio=np.concatenate([piece.audio for piece in pieces]),
         sample_rate=pieces[0].sample_rate,
         mel=torch.cat([piece.mel for piece in pieces]),
-        phonemes=Phonemes(tuple(tokens), tuple(word_index), tuple(words)),
-        alignment=Alignment(tokens, np.concatenate([piece.alignment.durations for piece in pieces]), frame_seconds),
+        phonemes=phonemes,
+        alignment=Alignment(
+            phonemes.tokens, np.concatenate([piece.alignment.durations for piece in pieces]), frame_seconds
+        ),
         utterances=tuple(utterance for piece in pieces for utterance in piece.utterances),
         offsets=tuple(offsets),
         sentences=tuple(sentences),

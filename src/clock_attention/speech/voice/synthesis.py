@@ -21,9 +21,17 @@ from torch import Tensor
 
 from clock_attention.alignment import IntArray, crossing_times, whole_durations
 from clock_attention.speech.audio.wave import Wave
+from clock_attention.speech.model.aligned import AlignedModel
 from clock_attention.speech.model.model import Clocks, Synthesis
 from clock_attention.speech.text.cleaning import split_phrases, split_sentences
-from clock_attention.speech.text.phonemes import NO_WORD, WORD_BOUNDARY, Phonemes, UnreadableTextError, token_ids
+from clock_attention.speech.text.phonemes import (
+    NO_WORD,
+    WORD_BOUNDARY,
+    Phonemes,
+    UnreadableTextError,
+    joined,
+    token_ids,
+)
 from clock_attention.speech.voice.folder import VoiceFolder
 from clock_attention.speech.voice.pacing import (
     FEWEST_FRAMES,
@@ -107,6 +115,11 @@ def cut_utterance(voice: VoiceFolder, synthesis: Synthesis, item: int, text: str
     frames, steps = int(synthesis.frames[item]), int(synthesis.steps[item])
     tokens, group = int(synthesis.tokens[item]), voice.model.config.frames_per_step
     weights = [layer[item, :, :steps, :tokens].float().cpu() for layer in synthesis.weights]  # (H, steps, T)
+    if synthesis.durations is None:
+        durations = token_durations(weights, len(phonemes), frames, group)
+    else:
+        phonemes = with_silences(phonemes)
+        durations = synthesis.durations[item, : len(phonemes)].cpu().numpy()
     clocks = [
         Clocks(layer.target[item, :, :steps].cpu(), layer.source[item, :, :tokens].cpu()) for layer in synthesis.clocks
     ]
@@ -114,9 +127,7 @@ def cut_utterance(voice: VoiceFolder, synthesis: Synthesis, item: int, text: str
         text=text,
         phonemes=phonemes,
         mel=voice.log_mel(synthesis.mel[item, :frames]).cpu(),
-        alignment=Alignment(
-            phonemes.tokens, token_durations(weights, len(phonemes), frames, group), 1 / voice.frames_per_second
-        ),
+        alignment=Alignment(phonemes.tokens, durations, 1 / voice.frames_per_second),
         weights=weights,
         clocks=clocks,
         frames_per_step=group,
@@ -213,6 +224,13 @@ def with_spaces(run: re.Match[str]) -> str:
     return re.sub(rf"\w{{{LONGEST_WORD}}}(?=\w)", r"\g<0> ", re.sub(r"[^\w\s]", r"\g<0> ", run.group()))
 
 
+def with_silences(phonemes: Phonemes) -> Phonemes:
+    """With the silence before and after as word boundaries."""
+    return Phonemes(
+        (WORD_BOUNDARY, *phonemes.tokens, WORD_BOUNDARY), (NO_WORD, *phonemes.word_index, NO_WORD), phonemes.words
+    )
+
+
 def with_boundary(phonemes: Phonemes) -> Phonemes:
     """Ending with a pause or word boundary, which is where the pause before the next sentence goes."""
     if phonemes.word_index[-1] == NO_WORD:
@@ -257,17 +275,23 @@ def say(
     """One sentence, phrase by phrase, each followed by its pause."""
     hop, rate = voice.language.mel.hop_length, voice.frames_per_second
     silence = math.log(voice.language.mel.log_floor)
-    durations = np.zeros(len(sentence.phonemes), np.int64)
+    phonemes, durations = sentence.phonemes, np.zeros(len(sentence.phonemes), np.int64)
     utterances, offsets, mels, waves = [], [], [], []
     reached = end = 0
     for place, phrase in enumerate(sentence.phrases):
         frames = None if lengths is None else [next(lengths)]
         utterance = render(voice, [" ".join(phrase.phonemes.words)], [phrase.phonemes], pacing, frames)[0]
         pause = round(phrase.pause * rate / pacing.speed(voice.language.mpr)) if lengths is None else next(lengths)
-        durations[phrase.start : phrase.stop] = utterance.alignment.durations
-        following = [*sentence.phrases, None][place + 1]
-        durations[(len(durations) if following is None else following.start) - 1] += pause
         utterances.append(utterance)
+        if isinstance(voice.model, AlignedModel):  # has silence of its own around every phrase
+            before = np.empty(0, np.int64) if place == 0 else durations
+            durations = np.concatenate([before, utterance.alignment.durations])
+            durations[-1] += pause
+            phonemes = joined([spoken.phonemes for spoken in utterances])
+        else:
+            durations[phrase.start : phrase.stop] = utterance.alignment.durations
+            following = [*sentence.phrases, None][place + 1]
+            durations[(len(durations) if following is None else following.start) - 1] += pause
         offsets.append(reached)
         mels += [utterance.mel, torch.full((pause, utterance.mel.shape[1]), silence)]
         waves += [fitted(vocoder(utterance.mel), len(utterance.mel) * hop), np.zeros(pause * hop, np.float32)]
@@ -278,8 +302,8 @@ def say(
         audio=np.concatenate(waves),
         sample_rate=voice.language.mel.sample_rate,
         mel=torch.cat(mels),
-        phonemes=sentence.phonemes,
-        alignment=Alignment(sentence.phonemes.tokens, durations, 1 / rate),
+        phonemes=phonemes,
+        alignment=Alignment(phonemes.tokens, durations, 1 / rate),
         utterances=tuple(utterances),
         offsets=tuple(offsets),
         sentences=(Interval(0, end / rate, sentence.text),),

@@ -1,0 +1,296 @@
+"""Phonemes → mel frames along an explicit source clock: durations, prosody and a convolutional decoder.
+
+The source clock's rates are the durations of the phonemes. In training they are the posterior's, taken from an
+alignment of the recording, so uncertain timing cannot blur the mel; in synthesis they are the prior's, predicted from
+the text and scaled to the requested length. The target clock is uniform, and frames read the encoded text where the
+two clocks meet: a mixture of Gaussians around the phonemes' centres, which is clock attention with given clocks.
+Pitch is predicted per frame and energy per phoneme. Both are inputs of the decoder, so harmonics are drawn at one
+pitch instead of averaged over many, and both can be changed by the user.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from clock_attention.speech.model.config import AlignedConfig, ModelConfig
+from clock_attention.speech.model.layers import EncoderLayer
+from clock_attention.speech.model.model import Clocks, Synthesis, past_end
+
+POSITION_FEATURES = 8
+PITCH_FEATURES = 64
+SILENCE_BEFORE, SILENCE_AFTER = 3.0, 6.0  # frames around an utterance, at natural pace
+
+
+class Encoding(NamedTuple):
+    """The text with its closing silences, as the decoder sees it."""
+
+    encoded: Tensor  # (B, T + 2, E)
+    log_duration: Tensor  # log(1 + frames) at the speaker's natural pace (B, T + 2)
+    energy: Tensor  # standardised mean log-mel of each token (B, T + 2)
+    padding: Tensor  # (B, T + 2), True = padding
+    optional: Tensor  # tokens that may take no frames (B, T + 2)
+
+
+class AlignedPrediction(NamedTuple):
+    """What the losses of training need."""
+
+    mel: Tensor  # standardised (B, S, M)
+    log_duration: Tensor  # (B, T + 2)
+    energy: Tensor  # (B, T + 2)
+    pitch: Tensor  # standardised log F0 (B, S)
+    voiced: Tensor  # logit (B, S)
+
+
+class ConvBlock(nn.Module):
+    """ConvNeXt block over time, channels last: depthwise convolution, norm, two linear layers, residual."""
+
+    def __init__(self, width: int, expansion: int, kernel: int) -> None:
+        super().__init__()
+        self.depthwise = nn.Conv1d(width, width, kernel, padding=kernel // 2, groups=width)
+        self.norm = nn.LayerNorm(width)
+        self.inner = nn.Linear(width, expansion * width)
+        self.outer = nn.Linear(expansion * width, width)
+        self.scale = nn.Parameter(torch.full((width,), 0.3))
+
+    def forward(self, x: Tensor, keep: Tensor) -> Tensor:
+        """x (B, L, E); keep (B, L, 1), 0 where padding is, which the convolution must not see."""
+        y = self.depthwise((x * keep).transpose(1, 2)).transpose(1, 2)
+        return x + self.outer(F.gelu(self.inner(self.norm(y)), approximate="tanh")) * self.scale
+
+
+class ConvStack(nn.Module):
+    """Linear input, ConvNeXt blocks, norm."""
+
+    def __init__(self, inputs: int, width: int, layers: int, expansion: int, kernel: int = 7) -> None:
+        super().__init__()
+        self.input = nn.Linear(inputs, width)
+        self.blocks = nn.ModuleList(ConvBlock(width, expansion, kernel) for _ in range(layers))
+        self.norm = nn.LayerNorm(width)
+
+    def forward(self, x: Tensor, keep: Tensor) -> Tensor:
+        x = self.input(x)
+        for block in self.blocks:
+            x = block(x, keep)
+        return self.norm(x)
+
+
+class AlignedModel(nn.Module):
+    """Encoder, durations, prosody and decoder. Mel, pitch and energy are standardised with the corpus statistics."""
+
+    def __init__(self, config: AlignedConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.embedding = nn.Embedding(config.symbols + 2, config.width)  # the last two: silence before and after
+        layer = ModelConfig(
+            width=config.width,
+            heads=config.heads,
+            feed_forward=config.feed_forward,
+            feed_forward_kernel=config.feed_forward_kernel,
+            norm_first=True,
+            dropout=config.dropout,
+            encoder_positions="rotary",
+        )
+        self.encoder = nn.ModuleList(EncoderLayer(layer) for _ in range(config.encoder_layers))
+        self.encoder_norm = nn.LayerNorm(config.width)
+        self.timing = ConvStack(config.width, config.width, 2, 2, 5)
+        self.timing_output = nn.Linear(config.width, 2)  # log(1 + duration), energy
+        self.energy_input = nn.Linear(1, config.width)
+        inputs = config.width + POSITION_FEATURES
+        self.prosody = ConvStack(inputs, config.prosody_width, config.prosody_layers, config.expansion)
+        self.prosody_output = nn.Linear(config.prosody_width, 2)  # pitch, voicing
+        self.pitch_input = nn.Conv1d(2, PITCH_FEATURES, 5, padding=2)
+        inputs += config.prosody_width + PITCH_FEATURES
+        self.decoder = ConvStack(inputs, config.decoder_width, config.decoder_layers, config.expansion)
+        self.output = nn.Linear(config.decoder_width, config.mels)
+        for head in (self.timing_output, self.prosody_output):
+            nn.init.zeros_(head.weight)
+
+    @property
+    def device(self) -> torch.device:
+        return self.output.weight.device
+
+    def encode(self, tokens: Tensor, lengths: Tensor) -> Encoding:
+        """tokens (B, T) with anything after each item's length."""
+        before, after = self.config.symbols, self.config.symbols + 1
+        tokens = F.pad(tokens, (1, 1)).scatter(1, lengths[:, None] + 1, after)
+        tokens[:, 0] = before
+        padding = past_end(lengths + 2, tokens.shape[1])
+        tokens = tokens.masked_fill(padding, 0)
+        x = self.embedding(tokens)
+        for layer in self.encoder:
+            x = layer(x, padding)
+        x = self.encoder_norm(x)
+        timing = self.timing_output(self.timing(x, keep(padding)))
+        optional = (tokens < self.config.boundaries) | (tokens >= before)
+        return Encoding(x, timing[..., 0], timing[..., 1], padding, optional)
+
+    def forward(
+        self, tokens: Tensor, lengths: Tensor, durations: Tensor, energy: Tensor, pitch: Tensor, voiced: Tensor
+    ) -> AlignedPrediction:
+        """Along a known alignment, with known prosody.
+
+        Args:
+            tokens, lengths: phoneme ids (B, T) and how many of them are valid (B,).
+            durations: frames of the silence before, of every token and of the silence after (B, T + 2); 0 in padding.
+            energy: of the same (B, T + 2).
+            pitch, voiced: per frame (B, S); anything after each item's frames.
+        """
+        encoding = self.encode(tokens, lengths)
+        frames = durations.sum(1).long()
+        present = keep(past_end(frames, pitch.shape[1]))  # (B, S, 1)
+        aligned, _ = self.read(encoding, durations, energy, pitch.shape[1])
+        hidden, predicted_pitch, predicted_voiced = self.predict_prosody(aligned, present)
+        mel = self.decode(aligned, hidden, pitch, voiced, present)
+        return AlignedPrediction(mel, encoding.log_duration, encoding.energy, predicted_pitch, predicted_voiced)
+
+    def read(self, encoding: Encoding, durations: Tensor, energy: Tensor, frames: int) -> tuple[Tensor, Tensor]:
+        """What each frame reads where the clocks meet (B, S, E + P), and the weights (B, S, T + 2)."""
+        weights = meeting_weights(durations, encoding.padding, frames)
+        text = encoding.encoded + self.energy_input(energy[..., None].to(encoding.encoded.dtype))
+        features = position_features(durations, frames).to(text.dtype)
+        return torch.cat([weights.to(text.dtype) @ text, features], -1), weights
+
+    def predict_prosody(self, aligned: Tensor, present: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Hidden state (B, S, P), pitch and voicing logit (B, S)."""
+        hidden = self.prosody(aligned, present)
+        pitch, voiced = self.prosody_output(hidden).unbind(-1)
+        return hidden, pitch, voiced
+
+    def decode(self, aligned: Tensor, hidden: Tensor, pitch: Tensor, voiced: Tensor, present: Tensor) -> Tensor:
+        """Standardised mel (B, S, M)."""
+        contour = torch.stack([pitch * voiced, voiced], -1).to(hidden.dtype) * present  # (B, S, 2)
+        drawn = self.pitch_input(contour.transpose(1, 2)).transpose(1, 2)
+        return self.output(self.decoder(torch.cat([aligned, hidden, drawn], -1), present))
+
+    @torch.no_grad()
+    def synthesise(
+        self,
+        tokens: Tensor,
+        lengths: Tensor,
+        *,
+        frames: Tensor | None = None,
+        mpr: float | Tensor | None = None,
+        speed: float | Tensor | None = None,
+        durations: Tensor | None = None,
+        pitch: Tensor | None = None,
+        energy: Tensor | None = None,
+    ) -> Synthesis:
+        """Speak. The length comes from `frames` (B,), `mpr` frames per phoneme, or the natural one over `speed`.
+
+        Args:
+            tokens, lengths: phoneme ids (B, T) and how many of them are valid (B,).
+            durations: whole frames of every token with its closing silences (B, T + 2), instead of any length.
+            pitch: added to the predicted pitch of each token's frames, standardised (B, T + 2).
+            energy: added to the predicted energy of each token, standardised (B, T + 2).
+        """
+        encoding = self.encode(tokens, lengths)
+        natural = natural_durations(encoding, lengths)
+        if durations is None:
+            if frames is None and mpr is not None:
+                frames = torch.as_tensor(mpr * lengths).round().long()
+            if frames is None:
+                frames = (natural.sum(1) / (1.0 if speed is None else speed)).round().long()
+            durations = fitted_durations(natural, encoding, frames.clamp(min=1))
+        durations = durations.to(natural.dtype)
+        frames = durations.sum(1).long()
+        present = keep(past_end(frames, int(frames.max())))
+        loudness = encoding.energy if energy is None else encoding.energy + energy
+        aligned, weights = self.read(encoding, durations, loudness, present.shape[1])
+        hidden, contour, voiced = self.predict_prosody(aligned, present)
+        if pitch is not None:
+            contour = contour + (weights @ pitch[..., None].to(weights.dtype))[..., 0]
+        mel = self.decode(aligned, hidden, contour, (voiced > 0).float(), present)
+        centre = (durations.cumsum(1) - durations / 2) / frames[:, None]
+        time = (torch.arange(present.shape[1], device=mel.device) + 0.5) / frames[:, None]
+        return Synthesis(
+            mel=mel,
+            frames=frames,
+            steps=frames,
+            tokens=lengths + 2,
+            weights=[weights[:, None]],
+            clocks=[Clocks(time[:, None, :, None], centre[:, None, :, None])],
+            natural_frames=natural.sum(1).round().long(),
+            finished=torch.ones_like(frames, dtype=torch.bool),
+            durations=durations.long(),
+        )
+
+    @torch.no_grad()
+    def natural_frames(self, tokens: Tensor, lengths: Tensor) -> Tensor:
+        """How many frames each item takes at its natural pace, without speaking.  (B,)"""
+        return natural_durations(self.encode(tokens, lengths), lengths).sum(1).round().long()
+
+
+def natural_durations(encoding: Encoding, lengths: Tensor) -> Tensor:
+    """Predicted frames of each token at natural pace, with short closing silences; 0 in padding.  (B, T + 2)
+
+    Optional tokens below one frame take none, all others at least one.
+    """
+    duration = encoding.log_duration.float().expm1()
+    duration = torch.where(encoding.optional & (duration < 1), 0.0, duration.clamp(min=1.0))
+    duration = duration.masked_fill(encoding.padding, 0.0)
+    duration[:, 0] = SILENCE_BEFORE
+    return duration.scatter(1, lengths[:, None] + 1, SILENCE_AFTER)
+
+
+def fitted_durations(natural: Tensor, encoding: Encoding, frames: Tensor) -> Tensor:
+    """Whole frames in proportion to the natural ones that sum to `frames` (B,) exactly.  (B, T + 2)
+
+    Shorter than natural, every token gives up the same share of what lies above its minimum of one frame (none for
+    pauses and silences), so nothing is skipped as long as there is a frame for each phoneme.
+    """
+    least = (~encoding.optional & ~encoding.padding).to(natural.dtype)
+    total, wanted, fewest = natural.sum(1, keepdim=True), frames[:, None].to(natural.dtype), least.sum(1, keepdim=True)
+    squeezed = least + (natural - least) * ((wanted - fewest).clamp(min=0) / (total - fewest).clamp(min=1e-6))
+    fitted = torch.where(wanted >= total, natural * wanted / total, squeezed)
+    fitted = torch.where(wanted < fewest, natural * wanted / total, fitted)  # too short for one frame a phoneme
+    ends = (fitted.double().cumsum(1) + 0.5).floor()
+    ends = torch.where(encoding.padding, wanted.double(), ends).minimum(wanted.double())
+    last = (~encoding.padding).sum(1, keepdim=True) - 1
+    ends = ends.scatter(1, last, wanted.double())
+    return torch.diff(ends, dim=1, prepend=torch.zeros_like(ends[:, :1])).to(natural.dtype)
+
+
+def keep(padding: Tensor) -> Tensor:
+    """(B, L) padding → (B, L, 1) factor: 1 where something is, 0 where padding is."""
+    return (~padding)[..., None].float()
+
+
+def meeting_weights(durations: Tensor, padding: Tensor, frames: int) -> Tensor:
+    """Where a uniform target clock meets a source clock with these durations as rates.  (B, S, T)
+
+    The meeting score with the −½ log Σ² term kept, Σ² = (duration/2)²/2 + ¼ in frames: neighbours share a frame near
+    their boundary, wherever it is. Tokens without frames are never read.
+    """
+    centre = durations.cumsum(1) - durations / 2  # (B, T)
+    variance = (durations / 2).square() / 2 + 0.25
+    time = torch.arange(frames, device=durations.device) + 0.5
+    distance = time[None, :, None] - centre[:, None]  # (B, S, T)
+    score = -distance.square() / (2 * variance[:, None]) - 0.5 * variance.log()[:, None]
+    return score.masked_fill((padding | (durations <= 0))[:, None], -1e9).softmax(-1)
+
+
+def position_features(durations: Tensor, frames: int) -> Tensor:
+    """Where in its token each frame is: share, log duration, log frames since and until, two harmonics.  (B, S, 8)"""
+    end = durations.cumsum(1)
+    time = (torch.arange(frames, device=durations.device) + 0.5).expand(len(durations), -1)
+    token = torch.searchsorted(end.contiguous(), time.contiguous()).clamp(max=durations.shape[1] - 1)  # (B, S)
+    start, length = (end - durations).gather(1, token), durations.gather(1, token).clamp(min=1)
+    since = (time - start).clamp(min=0)
+    share = since / length
+    angle = math.pi * share
+    parts = (
+        share,
+        length.log(),
+        since.log1p(),
+        (length - since).clamp(min=0).log1p(),
+        angle.sin(),
+        angle.cos(),
+        (2 * angle).sin(),
+        (2 * angle).cos(),
+    )
+    return torch.stack(parts, -1)

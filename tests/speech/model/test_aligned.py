@@ -1,0 +1,120 @@
+"""The model that learns along an alignment: exact lengths, nothing skipped, padding without influence, control."""
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from clock_attention.speech.model.aligned import AlignedModel, meeting_weights
+from clock_attention.speech.model.config import AlignedConfig
+
+SMALL = {
+    "symbols": 9,
+    "mels": 5,
+    "boundaries": 2,
+    "width": 16,
+    "heads": 2,
+    "encoder_layers": 1,
+    "feed_forward": 24,
+    "dropout": 0.0,
+    "prosody_width": 12,
+    "prosody_layers": 1,
+    "decoder_width": 12,
+    "decoder_layers": 2,
+}
+TEXTS = st.lists(st.lists(st.integers(0, 8), min_size=1, max_size=12), min_size=1, max_size=3)
+
+
+def build():
+    torch.manual_seed(0)
+    model = AlignedModel(AlignedConfig(**SMALL)).eval()
+    # Fresh timing heads predict the same for every token; these do not.
+    torch.nn.init.normal_(model.timing_output.weight, std=0.3)
+    torch.nn.init.constant_(model.timing_output.bias, 1.2)
+    torch.nn.init.normal_(model.prosody_output.weight, std=0.5)
+    return model
+
+
+def batch(texts):
+    tokens = torch.nn.utils.rnn.pad_sequence([torch.tensor(text) for text in texts], batch_first=True)
+    return tokens, torch.tensor([len(text) for text in texts])
+
+
+@settings(max_examples=40, deadline=None)
+@given(TEXTS, st.floats(0.3, 3.0))
+def test_any_length_is_exact_and_every_phoneme_gets_a_frame(texts, factor):
+    model, (tokens, lengths) = build(), batch(texts)
+    frames = (model.natural_frames(tokens, lengths) * factor).round().long().clamp(min=1)
+    spoken = model.synthesise(tokens, lengths, frames=frames)
+    assert spoken.durations.sum(1).tolist() == frames.tolist() == spoken.frames.tolist()
+    for text, durations, total in zip(texts, spoken.durations, frames.tolist(), strict=True):
+        inner = durations[1 : len(text) + 1]
+        phonemes = torch.tensor([symbol >= SMALL["boundaries"] for symbol in text])
+        if total >= int(phonemes.sum()):
+            assert (inner[phonemes] >= 1).all()
+        assert (durations[len(text) + 2 :] == 0).all()
+
+
+@settings(max_examples=20, deadline=None)
+@given(TEXTS)
+def test_an_utterance_is_the_same_alone_and_in_a_batch(texts):
+    model, (tokens, lengths) = build(), batch(texts)
+    together = model.synthesise(tokens, lengths)
+    for item, text in enumerate(texts):
+        alone = model.synthesise(*batch([text]))
+        frames = int(alone.frames[0])
+        assert frames == int(together.frames[item])
+        torch.testing.assert_close(alone.mel[0], together.mel[item, :frames], atol=1e-5, rtol=1e-5)
+
+
+def test_padding_may_hold_anything():
+    model, (tokens, lengths) = build(), batch([[2, 3, 4, 1, 5], [6, 7]])
+    durations = torch.tensor([[2.0, 3, 1, 4, 0, 2, 3], [1, 5, 2, 2, 0, 0, 0]])
+    frames = durations.sum(1).long()
+    pitch = torch.randn(2, int(frames.max()))
+    energy, voiced = torch.randn(2, 7), torch.ones_like(pitch)
+    expected = model(tokens, lengths, durations, energy, pitch, voiced)
+    spoiled = tokens.clone()
+    spoiled[1, 2:] = 8
+    pitch[1, frames[1] :] = 1e6
+    found = model(spoiled, lengths, durations, energy, pitch, voiced)
+    for name in ("mel", "pitch", "voiced"):
+        ours, theirs = getattr(found, name)[1, : frames[1]], getattr(expected, name)[1, : frames[1]]
+        torch.testing.assert_close(ours, theirs)
+    torch.testing.assert_close(found.log_duration[1, :4], expected.log_duration[1, :4])
+
+
+def test_frames_read_the_token_that_they_belong_to():
+    durations = torch.tensor([[4.0, 10, 0, 2, 7]])
+    weights = meeting_weights(durations, torch.zeros(1, 5, dtype=torch.bool), 23)[0]
+    torch.testing.assert_close(weights.sum(-1), torch.ones(23))
+    read, own = weights.argmax(-1), torch.tensor([0] * 4 + [1] * 10 + [3] * 2 + [4] * 7)
+    for frame in range(23):  # Gaussians of unequal width cross within a frame of the boundary
+        assert int(read[frame]) in own[max(0, frame - 1) : frame + 2].tolist()
+    assert (torch.diff(read) >= 0).all()
+    assert (weights[:, 2] == 0).all(), "a token without frames is never read"
+
+
+def test_given_durations_are_kept():
+    model, (tokens, lengths) = build(), batch([[2, 3, 4]])
+    wanted = torch.tensor([[0, 7, 1, 12, 3]])
+    spoken = model.synthesise(tokens, lengths, durations=wanted)
+    assert spoken.durations.tolist() == wanted.tolist()
+    assert spoken.mel.shape[1] == 23
+
+
+def test_pitch_and_energy_of_one_token_change_its_frames_most():
+    model, (tokens, lengths) = build(), batch([[2, 3, 4, 5, 6, 7, 8, 2, 3, 4, 5, 6]])
+    durations = torch.full((1, 14), 20)
+    plain = model.synthesise(tokens, lengths, durations=durations).mel[0]
+    change = torch.zeros(1, 14)
+    change[0, 6] = 3.0
+    for name in ("pitch", "energy"):
+        moved = (model.synthesise(tokens, lengths, durations=durations, **{name: change}).mel[0] - plain).abs().sum(-1)
+        assert moved[120:140].mean() > 10 * moved[:80].mean(), name
+
+
+@pytest.mark.parametrize("options", [{"width": 10**30}, {"encoder_layers": 2**63}, {"width": 15}, {"decoder": 3}])
+def test_options_that_no_model_has_are_refused(options):
+    with pytest.raises(ValueError, match=r"width|encoder_layers|decoder"):
+        AlignedConfig(**{**SMALL, **options})
