@@ -1,0 +1,1 @@
+"""Clock attention inside other libraries; each module needs its library installed."""

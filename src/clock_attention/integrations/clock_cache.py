@@ -1,0 +1,87 @@
+"""Clocks in Hugging Face's generation cache: a cache layer that also remembers how far the target clock has run.
+
+The cross-attention's entry of an `EncoderDecoderCache` holds projected keys and values. A causal clock needs three
+things more: what has elapsed, the last feature and the number of steps (`ClockState`). Kept in the same layer, they
+follow beam search and every other reordering of the batch.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers.cache_utils import DynamicLayer, EncoderDecoderCache
+
+from clock_attention.streaming import ClockState
+
+
+class ClockCacheLayer(DynamicLayer):
+    """Keys and values of one cross-attention, and the clock of its target.
+
+    The first pass over the target is kept as it is (`seen`) and only turned into a state if another step follows: in
+    training, where a cache is made but never used, that costs nothing.
+    """
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.seen: Tensor | None = None  # projected queries of the first pass (B, H, S, D)
+        self.state: ClockState | None = None
+        self.steps = 0
+
+    def pick(self, items: Tensor) -> None:
+        """Keep these items of the batch, in this order and with repetitions."""
+        if self.seen is not None:
+            self.seen = self.seen[items.to(self.seen.device)]
+        if self.state is not None:
+            self.state = self.state.index(items)
+
+    def reset(self) -> None:
+        super().reset()
+        self.seen, self.state, self.steps = None, None, 0
+
+    def reorder_cache(self, beam_idx: Tensor) -> None:
+        super().reorder_cache(beam_idx)  # type: ignore[arg-type]
+        self.pick(beam_idx)
+
+    def batch_repeat_interleave(self, repeats: int) -> None:
+        batch = 0 if self.keys is None else self.keys.shape[0]
+        super().batch_repeat_interleave(repeats)
+        self.pick(torch.arange(batch).repeat_interleave(repeats))
+
+    def batch_select_indices(self, indices: Tensor) -> None:
+        super().batch_select_indices(indices)
+        self.pick(torch.as_tensor(indices))
+
+
+def clock_layer(cache: Any, layer: int | None, new_steps: int) -> ClockCacheLayer:
+    """The layer of this cache that carries clocks, put there before the first step.
+
+    Args:
+        cache: what the model hands to its cross-attention as `past_key_values`.
+        layer: the cross-attention's `layer_idx`.
+        new_steps: target steps in this call, already in the self-attention's cache.
+    """
+    if not isinstance(cache, EncoderDecoderCache) or layer is None:
+        raise ValueError(
+            f"past_key_values: got {type(cache).__name__} for cross-attention layer {layer}; clock attention keeps its "
+            "clocks in an EncoderDecoderCache, by layer. Pass one, or use_cache=False"
+        )
+    layers = cache.cross_attention_cache.layers
+    while len(layers) <= layer:
+        layers.append(ClockCacheLayer())
+    if not cache.is_updated.get(layer):
+        layers[layer] = ClockCacheLayer()
+    found = layers[layer]
+    if not isinstance(found, ClockCacheLayer):
+        raise ValueError(
+            "past_key_values: got a cache that was filled without clock attention, so nobody knows how far its clocks "
+            "have run; start generation with an empty one"
+        )
+    expected = int(cache.get_seq_length(layer)) - new_steps
+    if found.steps != expected:
+        raise ValueError(
+            f"past_key_values: the self-attention remembers {expected} steps, the clock has run {found.steps}; a clock "
+            "cannot be turned back, so caches cannot be cropped (assisted and speculative decoding)"
+        )
+    return found

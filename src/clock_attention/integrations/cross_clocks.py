@@ -1,0 +1,164 @@
+"""The part that a Hugging Face cross-attention gets: its clocks, with what they learn and how they run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from clock_attention.attention import IMPLEMENTATIONS, clock_attention, head_scale, without_autocast
+from clock_attention.clocks import CAUSAL_NORMS, PHIS, check_pace, resolve_variance
+from clock_attention.integrations.clock_cache import ClockCacheLayer
+from clock_attention.streaming import advance_clocks, attend_step, start_clocks
+
+
+class CrossClocks(nn.Module):
+    """Causal clocks for one cross-attention, between its projections and its output.
+
+    Args:
+        heads: of the attention.
+        pace: target steps per source step; a buffer, saved with the model.
+        logit_scale: "learned" (one positive number per head, starting at 1) or a constant.
+        phi, variance, log_variance_term, causal_norm, eps, impl: see `clock_attention.clock_attention`.
+    """
+
+    pace: Tensor
+
+    def __init__(
+        self,
+        heads: int,
+        *,
+        pace: float = 1.0,
+        logit_scale: str | float = "learned",
+        phi: str = "rational",
+        variance: str | None = None,
+        log_variance_term: bool = False,
+        causal_norm: str = "none",
+        eps: float = 1e-6,
+        impl: str = "auto",
+        device: torch.device | None = None,
+    ) -> None:
+        super().__init__()
+        for name, got, choices in (
+            ("phi", phi, tuple(PHIS)),
+            ("causal_norm", causal_norm, CAUSAL_NORMS),
+            ("impl", impl, IMPLEMENTATIONS),
+        ):
+            if got not in choices:
+                raise ValueError(f"{name}: got {got!r}, expected one of {', '.join(map(repr, choices))}")
+        check_pace(pace, 1)
+        self.phi = phi
+        self.variance = resolve_variance(variance, "causal")
+        self.log_variance_term = log_variance_term
+        self.causal_norm = causal_norm
+        self.eps = eps
+        self.impl = impl
+        self.constant_scale = 1.0
+        self.log_scale: nn.Parameter | None = None
+        if logit_scale == "learned":
+            self.log_scale = nn.Parameter(torch.empty(heads, device=device))
+        elif isinstance(logit_scale, int | float) and logit_scale > 0:
+            self.constant_scale = float(logit_scale)
+        else:
+            raise ValueError(f"logit_scale: got {logit_scale!r}, expected 'learned' or a positive number")
+        self.first_pace = float(pace)
+        self.register_buffer("pace", torch.empty((), device=device))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Sharpness 1 for every head, and the pace that was given."""
+        # torch's initialisers, which transformers makes skip what a checkpoint has filled already
+        nn.init.constant_(self.pace, self.first_pace)
+        if self.log_scale is not None:
+            nn.init.zeros_(self.log_scale)
+
+    @property
+    def logit_scale(self) -> Tensor | float:
+        """Sharpness, positive: one number per head (H,), or the constant."""
+        return self.constant_scale if self.log_scale is None else self.log_scale.float().exp()
+
+    def forward(
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        key_padding: Tensor | None,
+        *,
+        dropout: float = 0.0,
+        need_weights: bool = False,
+        cache: ClockCacheLayer | None = None,
+    ) -> tuple[Tensor, Tensor | None]:
+        """Projected queries (B, H, S, D) meet keys (B, H, T, D); output (B, H, S, Dv), weights (B, H, S, T) or None."""
+        weights: Tensor | None
+        if cache is not None and cache.steps:
+            output, weights = self.go_on(query, key, value, key_padding, cache)
+        else:
+            output, weights = self.first_pass(query, key, value, key_padding, need_weights or dropout > 0)
+            if cache is not None:
+                cache.seen = query
+        if cache is not None:
+            cache.steps += query.shape[2]
+        if dropout > 0:
+            assert weights is not None
+            output = F.dropout(weights, dropout).to(value.dtype) @ value
+        return output.to(value.dtype), weights if need_weights else None
+
+    def first_pass(
+        self, query: Tensor, key: Tensor, value: Tensor, key_padding: Tensor | None, need_weights: bool
+    ) -> tuple[Tensor, Tensor | None]:
+        """The target from its first step on, all steps at once."""
+        return clock_attention(
+            query,
+            key,
+            value,
+            key_padding_mask=key_padding,
+            clocks="causal",
+            phi=self.phi,
+            variance=self.variance,
+            log_variance_term=self.log_variance_term,
+            logit_scale=self.logit_scale,
+            pace=self.pace,
+            causal_norm=self.causal_norm,
+            eps=self.eps,
+            impl=self.impl,
+            return_weights=need_weights,
+        )
+
+    def go_on(
+        self, query: Tensor, key: Tensor, value: Tensor, key_padding: Tensor | None, cache: ClockCacheLayer
+    ) -> tuple[Tensor, Tensor]:
+        """Steps that follow those in the cache."""
+        running: dict[str, Any] = {"norm": self.causal_norm, "phi": self.phi, "eps": self.eps}
+        with without_autocast(query.device):
+            state = cache.state
+            if state is None:
+                valid = torch.ones(key.shape[::2], dtype=torch.bool, device=key.device)
+                if key_padding is not None:
+                    valid = ~key_padding
+                state = start_clocks(
+                    key, value, valid, pace=self.pace, phi=self.phi, variance=self.variance, eps=self.eps
+                )
+                assert cache.seen is not None
+                for step in cache.seen.unbind(2):
+                    state = advance_clocks(state, step, **running)
+                cache.seen = None
+            scale = head_scale(self.logit_scale, query.shape[1], state.last)
+            outputs, weights = [], []
+            for step in query.unbind(2):
+                state = advance_clocks(state, step, **running)
+                output, weight = attend_step(
+                    state,
+                    variance=self.variance,
+                    log_variance_term=self.log_variance_term,
+                    logit_scale=scale,
+                    eps=self.eps,
+                )
+                outputs.append(output)
+                weights.append(weight)
+            cache.state = state
+        return torch.stack(outputs, 2), torch.stack(weights, 2)
+
+    def extra_repr(self) -> str:
+        return f"phi={self.phi!r}, variance={self.variance!r}, causal_norm={self.causal_norm!r}"
