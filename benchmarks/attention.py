@@ -1,14 +1,13 @@
-"""What does clock attention cost beside scaled dot-product attention, and how exact is it?
+"""What does clock attention cost compared with scaled dot-product attention, and how accurate is it?
 
     python benchmarks/attention.py                 # everything, tens of minutes
     python benchmarks/attention.py --only 8x4x650x100x64 --kinds random
 
-One run measures forward, forward + backward, peak memory and the error against fp64 for the literal algorithm
-("reference"), the torch path ("portable"), the compiled one ("banded") and torch's own
-`F.scaled_dot_product_attention` ("sdpa"). Inputs are the projections' outputs, so time norm and clocks count as part
-of the operation. Repetitions of all implementations alternate, so that the machine's mood touches them alike; the
-table gives medians as ratios to SDPA in the same run, and in brackets the quartiles of the ratios by repetition.
-What takes longer than the budget is measured once and marked *, or left out.
+Measures forward, forward + backward, peak memory and the error against fp64 of the implementations "reference",
+"portable" and "banded" and of torch's `F.scaled_dot_product_attention` ("sdpa"). Inputs are projection outputs, so time
+normalization and clocks are included. Repetitions of all implementations are interleaved, so that other load affects
+all of them; the table has medians as ratios to SDPA in the same run, with the quartiles of the ratios by repetition in
+brackets. What exceeds the budget is measured once and marked *, or left out.
 """
 
 from __future__ import annotations
@@ -33,16 +32,16 @@ from clock_attention import clock_attention
 SHAPES = ("8x4x650x100x64", "1x4x4096x1024x64", "1x4x16384x4096x64", "1x4x65536x8192x64")
 IMPLEMENTATIONS = ("sdpa", "reference", "portable", "banded")
 KINDS = ("random", "trained", "flat", "steps", "wide")
-LOGITS_AT_ONCE = 2**28  # the literal algorithm and a backward pass keep several tensors of this many numbers
-LONGEST_ONCE = 20.0  # seconds: what takes longer than the budget is run once, what takes longer than this, not at all
+LOGITS_AT_ONCE = 2**28  # the reference and a backward pass keep several tensors of this size
+LONGEST_ONCE = 20.0  # seconds: what exceeds the budget is run once; what exceeds this, not at all
 
 
 def make_inputs(kind: str, shape: tuple[int, ...], seed: int = 0) -> tuple[Tensor, Tensor, Tensor, float]:
     """Query, key, value (heads split from a projection) and logit_scale.
 
     random: independent features; trained: both sides carry the same slowly changing signals, so the clocks run close
-    to each other; flat: constant features, all channels tick alike; steps: each clock
-    makes one far jump; wide: random features and a scale so small that every key matters to every query.
+    to each other; flat: constant features, all channels tick alike; steps: each clock makes one large jump; wide:
+    random features and a scale so small that every key matters to every query.
     """
     batch, heads, targets, sources, width = shape
     g = torch.Generator().manual_seed(seed)
@@ -83,7 +82,7 @@ def seconds(run: Callable[[], object]) -> float:
 
 
 def fits(name: str, shape: tuple[int, ...], backward: bool) -> bool:
-    """The literal algorithm holds all pairs; torch's CPU attention and the torch path work in blocks."""
+    """The reference stores all pairs; the other implementations work in blocks."""
     batch, heads, targets, sources, _ = shape
     return name != "reference" or batch * heads * targets * sources * (2 if backward else 1) <= LOGITS_AT_ONCE
 
@@ -109,7 +108,7 @@ def measure(
             if (once := seconds(call(name))) <= LONGEST_ONCE:
                 times[name] = [] if once * repetitions <= budget else [once]
                 round_seconds += once
-        # A few milliseconds are at the mercy of whatever else wakes up: short operations are repeated more often.
+        # Timings of a few milliseconds are noisy: short operations are repeated more often.
         for _ in range(max(repetitions, min(41, int(8 / round_seconds)))):
             for name, values in times.items():
                 if len(values) != 1 or values[0] * repetitions <= budget:
@@ -125,7 +124,7 @@ def peak_memory(name: str, shape: str, backward: bool) -> float | None:
 
 
 def print_peak(name: str, shape: str, direction: str) -> None:
-    measure("random", (1, 1, 64, 16, 8), True, (name,), 1, 1.0)  # what loads once is not the operation's
+    measure("random", (1, 1, 64, 16, 8), True, (name,), 1, 1.0)  # one-time loading is not part of the operation
     inputs = make_inputs("random", tuple(map(int, shape.split("x"))))
     leaves = [x.requires_grad_(direction == "backward") for x in inputs[:3]]
     resting = status("VmRSS")
@@ -144,7 +143,7 @@ def status(field: str) -> int:
 
 
 def largest_error(name: str, kind: str, shape: tuple[int, ...]) -> float | None:
-    """Against fp64, one head. Where all pairs are too many, the oracle is the torch path in fp64, block by block."""
+    """Against fp64, one head. Where all pairs do not fit, the oracle is the portable path in fp64."""
     one = (1, 1, *shape[2:])
     if name == "sdpa" or not fits(name, one, False):
         return None
@@ -218,7 +217,7 @@ def main() -> None:
     parser.add_argument("--repetitions", type=int, default=9)
     parser.add_argument("--budget", type=float, default=60.0, help="seconds for all repetitions of one measurement")
     parser.add_argument("--no-memory", action="store_true")
-    parser.add_argument("--busy", action="store_true", help="one thread and its processor time: others use the machine")
+    parser.add_argument("--busy", action="store_true", help="one thread and its CPU time, for a machine in use")
     parser.add_argument("--out", type=Path, default=Path("out/attention.json"))
     parser.add_argument("--figure", type=Path, help="where to draw cost against length")
     parser.add_argument("--peak", nargs=3, metavar=("IMPL", "SHAPE", "DIRECTION"), help=argparse.SUPPRESS)

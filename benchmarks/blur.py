@@ -1,14 +1,14 @@
-"""How blurred is what a voice says, the longer the utterance?
+"""How blurred is the mel of a voice, depending on the length of the utterance?
 
     python benchmarks/blur.py VOICE [VOICE ...] --corpus runs/corpus
 
-Held-out utterances are predicted at their true length and compared with the true mel, by the number of tokens:
+Held-out utterances are predicted at their true length and compared with the true mel, grouped by number of tokens:
 
-L1         frame against frame, in standard deviations
-warped     along the best monotone path, at most 12 frames off: what is wrong besides the timing
-movement   mean change from frame to frame, of the prediction over that of the truth: 1 is as lively as speech, 0 a hum
+L1         frame by frame, in standard deviations
+warped     along the best monotone path, at most 12 frames off: the error apart from timing
+movement   mean change from frame to frame, prediction ÷ truth: 1 is as lively as speech, 0 a constant hum
 
-Writes the means with 95 % intervals (1,000 resamples of utterances) as JSON, and draws them.
+Writes means with 95 % intervals (1,000 resamples of utterances) as JSON and draws them.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ MEASURES = ("L1", "warped", "movement")
 
 @torch.no_grad()
 def measured(path: str, stores: list[FeatureStore], limit: int) -> NDArray[np.float64]:
-    """One row an utterance: tokens and the three measures."""
+    """One row per utterance: number of tokens and the three measures."""
     rows = []
     with opened_voice(path) as voice:
         for store in stores:
@@ -60,7 +60,7 @@ def measured(path: str, stores: list[FeatureStore], limit: int) -> NDArray[np.fl
 
 
 def interval(values: NDArray[np.float64]) -> list[float]:
-    return list(astuple(bootstrap(values, np.ones(len(values)))))  # every utterance weighs the same
+    return list(astuple(bootstrap(values, np.ones(len(values)))))  # equal weights
 
 
 def main() -> None:

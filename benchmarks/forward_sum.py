@@ -1,4 +1,4 @@
-"""What does the forward-sum loss cost, beside torch's CTC loss?
+"""What does the forward-sum loss cost, compared with torch's CTC loss?
 
     python benchmarks/forward_sum.py
 

@@ -1,11 +1,11 @@
-"""How fast does a run learn to speak? Word error of held-out sentences, validation L1 and alignment against time.
+"""How soon is a training run intelligible? WER of held-out sentences, validation L1 and alignment over CPU time.
 
     python benchmarks/learning_curve.py runs/small --prompts valid:runs/corpus --subset 50 \
         --checkpoints runs/small/snapshots/*.pt --out results/learning_curve
 
-Checkpoints are files that a run wrote and somebody kept (a run itself keeps the last two and the best). Each is spoken,
-vocoded and recognised; L1 and alignment measures come from the log. Time is that of training, without validation.
-Writes OUT.json and OUT.png; runs that were measured into the same OUT before stay there and are drawn beside it.
+A run keeps only its last two checkpoints and the best, so copy those to be measured while it trains. Each is
+synthesized, vocoded and recognized; L1 and alignment measures come from the log. Time is training time, without
+validation. Writes OUT.json and OUT.png; earlier runs in the same OUT are kept and drawn as well.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
         score = found.scores["moonshine"].to_json()
         seconds, cpu_seconds = state["seconds"]
         points.append({"step": state["step"], "seconds": seconds, "cpu_seconds": cpu_seconds, **score})
-        print(f"step {state['step']}, {cpu_seconds / 60:.0f} min of processor time: WER {score['wer']}", flush=True)
+        print(f"step {state['step']}, {cpu_seconds / 60:.0f} CPU min: WER {score['wer']}", flush=True)
     rows = log_rows(arguments.run)
     return {
         "run": arguments.run.name,
@@ -80,12 +80,12 @@ def draw(results: list[dict[str, Any]], path: Path) -> None:
         axes[0].errorbar(minutes, wer, spread, fmt="o-", capsize=3, label=result["run"])
         for axis, name in ((axes[1], "valid_l1"), (axes[2], "align_skipped")):
             axis.plot([row["cpu_seconds"] / 60 for row in rows], [row[name] for row in rows], "o-", markersize=3)
-    axes[0].set(title=f"word error, {results[0]['sentences']} held-out phrases", ylabel="%", ylim=(0, None))
+    axes[0].set(title=f"WER, {results[0]['sentences']} held-out phrases", ylabel="%", ylim=(0, None))
     axes[1].set_title("validation L1")
     axes[2].set(title="phonemes never most attended", ylim=(0, None))
     axes[0].legend()
     for axis in axes:
-        axis.set_xlabel("processor time of training, minutes")
+        axis.set_xlabel("CPU time of training, minutes")
         axis.grid(alpha=0.3)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.png")
     figure.savefig(temporary, dpi=120)

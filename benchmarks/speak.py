@@ -1,11 +1,10 @@
-"""How fast is speech, and how long does the first word take?
+"""How fast is text to mel, and how long does the whole `speak` command take from a cold start?
 
     python benchmarks/speak.py --voice voices/mine
 
 Text → mel (phonemes, acoustic model, alignment) on one core as a fraction of real time, for sentences of several
-lengths and at three paces; then the whole `speak` command, started cold in a process of its own, for a sentence of ten
-words, beside what `import torch` takes alone. Medians; the cold command in seconds on the clock and of CPU, since the
-former mean little on a busy machine.
+lengths at three paces. Then the `speak` command in a fresh process, for ten words, next to `import torch` alone.
+Medians; the command in wall time and CPU time, since wall time means little on a busy machine.
 """
 
 from __future__ import annotations
@@ -34,9 +33,9 @@ SENTENCES = {
 
 
 def text_to_mel(voice: Voice, repetitions: int) -> list[dict[str, float | str]]:
-    """One row per text and pace, in CPU seconds: with one thread, the time on a core that has nothing else to do.
+    """One row per text and pace, in CPU seconds on one thread.
 
-    Every text is a new one, because the reader remembers the last few.
+    Every text is different, because the phonemizer caches the last few.
     """
     rows: list[dict[str, float | str]] = []
     for name, text in SENTENCES.items():
@@ -55,7 +54,7 @@ def text_to_mel(voice: Voice, repetitions: int) -> list[dict[str, float | str]]:
 
 
 def cold(command: list[str], repetitions: int) -> tuple[float, float]:
-    """Median wall and CPU seconds of a command in a process of its own."""
+    """Median wall and CPU seconds of a command in a fresh process."""
     wall, cpu = [], []
     for _ in range(repetitions):
         before, started = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()

@@ -1,9 +1,9 @@
-"""Does a streaming step get slower the longer it has run?
+"""Does a streaming step get slower the longer the decoding has run?
 
     python benchmarks/streaming.py
 
 Times single `ClockAttention.step` calls around step 40 and around step 4,000 of the same decoding (attention only, one
-thread), alternating between the two so that the machine's mood touches both alike, and prints the ratio of medians.
+thread), alternating between the two so that other load affects both, and prints the ratio of medians.
 """
 
 from __future__ import annotations

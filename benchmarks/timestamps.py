@@ -2,22 +2,22 @@
 
     python benchmarks/timestamps.py --voice default --corpus runs/corpus
 
-The truth comes from the teacher, hibari, by intervention: exchange one phoneme of a sentence for another, with all
-durations held fixed, and see which 12.5 ms frames of the teacher's spectrum change. Each frame belongs to the phoneme
-that it depends on most, along the best monotone path. (The durations inside the teacher will not do: its sounds come
-about 40 ms before them, with a spread of 20 ms. Boundaries by intervention fall where the spectrum changes.)
+The ground truth comes from the teacher, hibari, by intervention: exchange one phoneme of a sentence for another with
+all durations fixed, and see which 12.5 ms frames of the teacher's spectrum change. Each frame belongs to the phoneme it
+depends on most, along the best monotone path. (The durations inside the teacher cannot be used: its sounds start about
+40 ms before them, with a spread of 20 ms. Boundaries by intervention coincide with changes of the spectrum.)
 
-Held-out sentences of a corpus made with `clock-attention corpus synthesize` are spoken by the voice at the teacher's
-exact length. Timestamps should tell when something is said in the voice's own speech, whose timing within a sentence
-differs a little from the teacher's: the true boundaries are carried over by dynamic time warping of the two mels
-(--same-time takes them as they are, which also counts every difference in timing as an error).
+Held-out sentences of a corpus made with `clock-attention corpus synthesize` are synthesized by the voice at the
+teacher's exact length. Timestamps refer to the voice's own speech, whose timing within a sentence differs slightly from the
+teacher's, so the true boundaries are carried over by dynamic time warping of the two mels (--same-time uses them as
+they are, which counts every difference in timing as an error).
 
 Compared are boundaries between neighbouring phones of a word ("phones"), and between the last phone of a word and the
-first of the next ("words"), for which the middle of the word boundary token counts. Boundaries at pauses are left out:
+first of the next ("words"), where the middle of the word boundary token counts. Boundaries at pauses are left out:
 nothing in a silence depends on a phoneme.
 
-Prints one line per way to read boundaries from attention or clocks, with 95 % intervals from 1,000 bootstrap
-resamples of sentences, and writes the numbers as JSON. The truth takes some seconds a sentence and is kept in a file.
+Prints one line per method of reading boundaries from attention or clocks, with 95 % intervals from 1,000 bootstrap
+resamples of sentences, and writes JSON. The ground truth takes some seconds per sentence and is kept in a file.
 """
 
 from __future__ import annotations

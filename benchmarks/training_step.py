@@ -1,11 +1,11 @@
-"""What does a whole training step cost with clock attention, beside the same model with dot-product attention?
+"""What does a training step cost with clock attention, compared with the same model with dot-product attention?
 
     python benchmarks/training_step.py
     python benchmarks/training_step.py --preset small --batch 16
 
-Forward, L1 loss, backward and AdamW of the encoder-decoder on random utterances. The two models differ in their
-cross-attention only; steps alternate between them, and the ratio of medians is printed with the quartiles of the
-ratios by repetition.
+Forward, L1, backward and AdamW of the encoder-decoder on random utterances. The two models differ only in their
+cross-attention; steps alternate between them. Prints the ratio of medians with the quartiles of the ratios by
+repetition.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from clock_attention.speech.training.config import RunConfig, load_preset
 
 
 def make_step(config: RunConfig, attention: str, batch: int, frames: int, tokens: int):  # type: ignore[no-untyped-def]
-    """A function that makes one training step."""
+    """A function that runs one training step."""
     torch.manual_seed(0)
     model = SpeechModel(config.model.model_copy(update={"cross_attention": attention})).train()
     optimizer = torch.optim.AdamW(model.parameters(), lr=config.training.learning_rate)

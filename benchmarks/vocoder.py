@@ -1,9 +1,9 @@
-"""How much sooner does HiFi-GAN speak on the CPU than the published module, run by torch as it is?
+"""How much faster is this package's HiFi-GAN on the CPU than the published module in plain torch?
 
     python benchmarks/vocoder.py
 
-Published LJSpeech weights, seconds of CPU for a second of sound with one thread; medians of rounds in which both take
-turns, and the ratio's range over rounds. The largest difference of their samples stands beside it.
+Published LJSpeech weights, CPU seconds per second of audio on one thread; medians of alternating rounds, the range of
+the ratio over rounds, and the largest difference between the samples of both.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ PAGES = {  # file in the repository: page of the site
     "CONTRIBUTING.md": "project/contributing.md",
     VOICE_CARD: "reference/default-voice.md",
 }
-NOT_DOCUMENTED = ("commands", "kernels/banded")  # the commands have a page of their own; the kernel has docs/theory
+NOT_DOCUMENTED = ("cli", "commands", "kernels/banded", "lazy")  # commands have a page of their own, the kernel too
 LINK = re.compile(r"""(?P<before>\]\(|(?:src|href)=")(?P<target>[^)"#\s]+)""")
 FORMULA = re.compile(r'<(?P<tag>span|div) class="arithmatex">\\[(\[](?P<latex>.*?)\\[)\]]</(?P=tag)>', re.DOTALL)
 

@@ -1,10 +1,10 @@
-"""Which causal clock? Noisy, time-warped copying of symbols into continuous frames, trained and run freely.
+"""Which causal clock? A copy task: symbols to noisy, time-warped frames, trained with teacher forcing, run freely.
 
 Each symbol becomes a few frames around its own prototype, for a duration that depends on the symbol, on the tempo of
-the whole sequence and on chance; transitions are smooth and everything is noisy. A small autoregressive decoder learns
-to write the frames, then writes them on its own, for sequences as long as in training and 2 and 4 times longer. Content
-is judged by the known prototypes, so skips, repeats and alignment need no human ear. Causal clocks decide themselves
-when to stop; the others are told the true length.
+the sequence and on chance; transitions are smooth and noise is added. A small autoregressive decoder learns to produce
+the frames, then runs freely on sequences of the training length and 2 and 4 times longer. The known prototypes identify
+the symbols in its output, so skips, repeats and alignment errors can be counted. Causal clocks stop by themselves; the
+other variants are given the true length.
 
     python examples/causal_copy.py --variants dot "unnormalized (printed)" causal   # a quarter of an hour on one core
     python examples/causal_copy.py                          # every variant, one table (an hour and a half)
@@ -29,13 +29,13 @@ from clock_attention.alignment import measure_quality, monotone_path, path_durat
 SYMBOLS, CHANNELS, WIDTH, LAYERS = 12, 16, 64, 2
 MEAN_DURATIONS = np.linspace(4.0, 8.0, SYMBOLS)
 PROTOTYPES = np.random.default_rng(7).standard_normal((SYMBOLS, CHANNELS)).astype(np.float32)
-# All equally far from silence: a transition passes near it, and would be read as a symbol that lay there.
+# Equal norms: transitions pass near silence, and would be read as a symbol that lies close to it.
 PROTOTYPES *= CHANNELS**0.5 / np.linalg.norm(PROTOTYPES, axis=1, keepdims=True)
-SILENCE, SILENT_FRAMES = SYMBOLS, 3  # opens and closes every sequence: the clock starts and runs out in silence
+SILENCE, SILENT_FRAMES = SYMBOLS, 3  # at both ends of every sequence
 PACE = float(MEAN_DURATIONS.mean())  # frames per symbol; 5.5 per token, counting both silences
 LENGTHS = (6, 14)  # symbols, in training
 PAD = SYMBOLS + 1
-NOISE = 0.6  # on the frames that the decoder is fed while it learns
+NOISE = 0.6  # on the frames fed to the decoder in training
 
 
 @dataclass
@@ -70,7 +70,7 @@ def collate(batch: list[Example]) -> tuple[Tensor, Tensor, Tensor]:
 
 
 class DotAttention(nn.MultiheadAttention):
-    """Scaled dot-product attention behind the same call; it has no use for the mask of the queries."""
+    """Scaled dot-product attention with the same signature; ignores the mask of the queries."""
 
     def forward(self, query, key, value, key_padding_mask=None, query_padding_mask=None, **options):  # type: ignore[no-untyped-def, override]
         return super().forward(query, key, value, key_padding_mask=key_padding_mask, **options)
@@ -84,7 +84,7 @@ def sinusoids(positions: Tensor) -> Tensor:
 
 
 class CausalConv(nn.Conv1d):
-    """A convolution over the past: the decoder's only memory besides the attention, and the same at every length."""
+    """A convolution over the past: the decoder's only memory besides the attention, independent of the length."""
 
     def __init__(self) -> None:
         super().__init__(WIDTH, WIDTH, 5)
@@ -101,7 +101,7 @@ class DecoderLayer(nn.Module):
         self.norms = nn.ModuleList(nn.LayerNorm(WIDTH) for _ in range(3))
 
 
-# What a variant says of the model around the attention; the rest goes to ClockAttention.
+# Options of a variant that concern the model around the attention; the rest goes to ClockAttention.
 OURS = ("attention", "positions", "logit_scale_start", "heads", "meets")
 
 
@@ -112,7 +112,7 @@ class Copier(nn.Module):
         options = {k: v for k, v in variant.items() if k not in OURS}
         self.embedding = nn.Embedding(SYMBOLS + 2, WIDTH)
         self.encoder = nn.ModuleList(nn.Conv1d(WIDTH, WIDTH, 3, padding=1) for _ in range(2))
-        # Dropout keeps the decoder from copying its previous frames instead of reading the source.
+        # Dropout keeps the decoder from copying its previous frames instead of attending to the source.
         halves = [nn.Linear(CHANNELS, WIDTH), nn.ReLU(), nn.Dropout(0.5), nn.Linear(WIDTH, WIDTH), nn.ReLU()]
         self.prenet = nn.Sequential(*halves, nn.Dropout(0.5))
         self.layers = nn.ModuleList()
@@ -130,9 +130,9 @@ class Copier(nn.Module):
         self.head = nn.Sequential(nn.LayerNorm(WIDTH), nn.Linear(WIDTH, CHANNELS))
 
     def encode(self, symbols: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Keys that know their neighbours, values that are the symbols alone, and the padding.
+        """Keys with context, values without, and the padding.
 
-        If values knew their neighbours too, attention could stay one symbol off and nobody would notice.
+        With context in the values, attention could be one symbol off without any loss.
         """
         padding = symbols == PAD
         value = x = self.embedding(symbols).masked_fill(padding[..., None], 0.0)
@@ -145,7 +145,7 @@ class Copier(nn.Module):
     def forward(
         self, memory: Tensor, value: Tensor, memory_padding: Tensor, previous: Tensor, padding: Tensor | None
     ) -> tuple[Tensor, list[Tensor], Tensor]:
-        """Frames from the frames before them; also the attention of each layer and how far off 1 its clock ends."""
+        """Frames from the previous frames; also the attention of each layer and the end loss of its clocks."""
         x = self.prenet(previous)
         if self.positions:  # in units of symbols, so that queries and keys can agree on them
             x = x + sinusoids(torch.arange(x.shape[1]) / PACE)
@@ -178,7 +178,7 @@ class Copier(nn.Module):
         return self.head(x), maps, end
 
     def decode(self, symbols: Tensor, lengths: Tensor | None) -> tuple[list[Tensor], list[list[Tensor]]]:
-        """Write freely: frames and attention maps of each item. Without lengths, until every clock has run out."""
+        """Free running: frames and attention maps of each item. Without lengths, until every clock has run out."""
         memory, value, padding = self.encode(symbols)
         batch = len(symbols)
         meeting = [index for index, layer in enumerate(self.layers) if layer.attention is not None]
@@ -189,7 +189,7 @@ class Copier(nn.Module):
         frames, maps = [torch.zeros(batch, CHANNELS)], {index: [] for index in meeting}
         stopped_at = torch.full((batch,), -1)
         while not (decoding_over(states[meeting[-1]]) if lengths is None else len(frames) > int(lengths.max())):
-            if lengths is not None:  # no state to carry: the whole prefix is read again for every frame
+            if lengths is not None:  # no state: the whole prefix is processed again for every frame
                 out, weights, _ = self(memory, value, padding, torch.stack(frames, 1), None)
                 frames.append(out[:, -1])
                 for index, weight in zip(meeting, weights, strict=True):
@@ -246,7 +246,7 @@ class Score:
 
 
 def score_one(score: Score, example: Example, frames: np.ndarray, attention: np.ndarray) -> None:
-    """Read the written frames with the known prototypes and compare with what should be there."""
+    """Identify the symbols in the output with the known prototypes and compare them with the truth."""
     centres = np.concatenate([PROTOTYPES, np.zeros((1, CHANNELS), np.float32)])
     distance = np.square(frames[:, None] - centres).sum(-1)  # (S, SYMBOLS + 1)
     nearest = distance.argmin(1)
@@ -315,7 +315,7 @@ VARIANTS: dict[str, dict] = {
 
 
 def run(name: str, steps: int, seed: int, test_size: int, test_seed: int, learning_rate: float) -> dict:
-    """Train one variant, then let it write sequences of the seen length and 2 and 4 times longer."""
+    """Train one variant, then run it freely on sequences of the training length and 2 and 4 times longer."""
     torch.manual_seed(seed)
     rng = np.random.default_rng(seed)
     variant = dict(VARIANTS[name])
@@ -328,7 +328,7 @@ def run(name: str, steps: int, seed: int, test_size: int, test_seed: int, learni
     for step in range(steps):
         symbols, frames, padding = collate(make_batch(rng, 24, LENGTHS))
         previous = F.pad(frames[:, :-1], (0, 0, 1, 0))
-        previous = previous + NOISE * torch.randn_like(previous)  # its own frames will not be perfect either
+        previous = previous + NOISE * torch.randn_like(previous)  # free running will not be perfect either
         predicted, _, end = model(*model.encode(symbols), previous, padding)
         loss = (predicted - frames).abs()[~padding].mean()
         optimizer.zero_grad()
@@ -379,7 +379,7 @@ COLUMNS = {
 
 
 def table(results: list[dict]) -> str:
-    """Markdown: a row for each variant and length, counts summed and rates averaged over seeds."""
+    """Markdown: a row per variant and length; counts summed and rates averaged over seeds."""
     head = ["variant", "steps", "rate", "seeds", "length", *COLUMNS]
     rows = [head, ["---"] * len(head)]
     settings = ("variant", "steps", "learning_rate")

@@ -1,10 +1,9 @@
-"""Two sequences, one a warped and noisy copy of the other: fit their clocks, recover the warp, draw it.
+"""Can clocks recover the warp between two sequences, one a warped and noisy copy of the other?
 
     python examples/warped_copy.py --out warped_copy.png
 
-A small convolution turns each sequence into the features that drive its clock. It is fitted on random pairs to do one
-thing: rebuild the target out of the source through clock attention. It never sees a warp. The figure shows a pair that
-was not among those it was fitted on.
+A small convolutional network computes the features that drive each clock. It is trained on random pairs to rebuild the
+target from the source through clock attention; it never sees a warp. The figure shows a held-out pair.
 """
 
 from __future__ import annotations
@@ -62,7 +61,7 @@ def random_pairs(count: int, target_steps: int, source_steps: int, generator: to
 
 
 class ClockFeatures(nn.Module):
-    """What is happening here, from a few neighbouring steps: the features whose rate drives a clock."""
+    """Features of a few neighbouring steps; their rate drives the clock."""
 
     def __init__(self, width: int = 48, channels: int = 16) -> None:
         super().__init__()
@@ -81,7 +80,7 @@ class ClockFeatures(nn.Module):
     def attend(self, pairs: Pairs) -> tuple[Tensor, Tensor]:
         """The target rebuilt from source values (B, S, C), and the attention weights (B, S, T)."""
         query, key, value = self(pairs.target), self(pairs.source), pairs.source[:, None]
-        # The portable implementation starts at once; compiling the fast kernel would take longer than this fit.
+        # The portable implementation needs no compilation, which would take longer than this training.
         output, weights = clock_attention(query, key, value, logit_scale=self.log_scale.exp(), impl="portable")
         assert weights is not None
         return output[:, 0], weights[:, 0]
@@ -110,7 +109,7 @@ def expected_position(weights: Tensor) -> Tensor:
 
 
 def straight_line(warp: Tensor) -> Tensor:
-    """What one would guess without looking: both sequences at an even pace."""
+    """The baseline: both sequences at an even pace."""
     return torch.linspace(0, 1, warp.shape[-1]) * warp[:, -1:]
 
 
@@ -211,7 +210,7 @@ def main(arguments: Sequence[str] | None = None) -> tuple[float, float]:
     features = fit(options.fit_steps, options.batch, options.target_steps, options.source_steps, options.seed)
     print(f"fitted {options.fit_steps} steps in {time.perf_counter() - started:.1f} s, without ever seeing a warp")
 
-    # A seed the fit does not use: these pairs are new to it.
+    # Held-out pairs: a seed that training does not use.
     unseen = torch.Generator().manual_seed(options.seed + 1)
     pairs = random_pairs(32, options.target_steps, options.source_steps, unseen)
     with torch.no_grad():

@@ -138,7 +138,7 @@ def draw_breakdown(axes: Axes, rng: np.random.Generator, paths: int) -> dict[str
         )
     axes.errorbar([], [], yerr=[], fmt="o", ms=3.5, color=GREY, mfc="white", label="simulation, 95 %")
     axes.set(
-        title="d  Where linearisation stops holding",
+        title="d  Where linearization stops holding",
         xlabel=r"noise per step, $\sigma$",
         ylabel=r"$\mathrm{Var}\,\lambda_s\,/\,A(s) - 1$   (%)",
         xscale="log",
