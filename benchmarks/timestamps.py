@@ -8,9 +8,9 @@ depends on most, along the best monotone path. (The durations inside the teacher
 40 ms before them, with a spread of 20 ms. Boundaries by intervention coincide with changes of the spectrum.)
 
 Held-out sentences of a corpus made with `clock-attention corpus synthesize` are synthesized by the voice at the
-teacher's exact length. Timestamps refer to the voice's own speech, whose timing within a sentence differs slightly from the
-teacher's, so the true boundaries are carried over by dynamic time warping of the two mels (--same-time uses them as
-they are, which counts every difference in timing as an error).
+teacher's exact length. Timestamps refer to the voice's own speech, whose timing within a sentence differs slightly
+from the teacher's, so the true boundaries are carried over by dynamic time warping of the two mels (--same-time uses
+them as they are, which counts every difference in timing as an error).
 
 Compared are boundaries between neighbouring phones of a word ("phones"), and between the last phone of a word and the
 first of the next ("words"), where the middle of the word boundary token counts. Boundaries at pauses are left out:
