@@ -20,10 +20,10 @@ from typing import Any
 
 from rich.console import Console
 
-from clock_attention.commands.evaluate import open_system
 from clock_attention.evaluation.pipeline.chain import ChainSpec
 from clock_attention.evaluation.pipeline.session import Session, shared_mel
 from clock_attention.evaluation.prompts import load_prompts
+from clock_attention.evaluation.systems.opening import open_system
 from clock_attention.evaluation.systems.systems import Length
 from clock_attention.speech.training import checkpoints as checkpoint
 

@@ -42,8 +42,14 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path):
     write_atomically(path, "old")
     with pytest.raises(UnicodeEncodeError):
         write_atomically(path, "lone surrogate \ud800")
-    with pytest.raises(FileNotFoundError), replacing(path) as temporary:
-        temporary.write_text((tmp_path / "missing").read_text())
+
+    def fail() -> None:
+        with replacing(path) as temporary:
+            temporary.write_text("half")
+            raise RuntimeError("half way")
+
+    with pytest.raises(RuntimeError, match="half way"):
+        fail()
     assert path.read_text() == "old"
     assert names(tmp_path) == ["x.json"]
 

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from clock_attention.evaluation.pipeline.evaluate import Evaluation
     from clock_attention.evaluation.pipeline.session import Session
     from clock_attention.evaluation.systems.systems import System
-    from clock_attention.speech.audio.mel import MelConfig
 
 Prompts = Annotated[
     list[str],
@@ -65,6 +64,7 @@ def evaluate(
     nodes: Nodes = 1,
 ) -> None:
     """Speak prompts, recognise the speech, and score what was understood."""
+    from clock_attention.evaluation.systems.opening import open_systems
     from clock_attention.evaluation.systems.systems import Length
 
     with clear_errors(), ExitStack() as stack:
@@ -106,6 +106,7 @@ def sweep(
     """Evaluate systems over a range of lengths, and draw the counterparts of the paper's figures."""
     from clock_attention.evaluation.pipeline import sweep as sweeping
     from clock_attention.evaluation.report.figures import draw_sample, draw_scores
+    from clock_attention.evaluation.systems.opening import open_systems, split_name
     from clock_attention.evaluation.systems.systems import Length, VoiceSystem
 
     with clear_errors(), ExitStack() as stack:
@@ -140,59 +141,6 @@ def prompts(
             console.print(f"  {state}", highlight=False, soft_wrap=True)
 
 
-TEACHERS = ("teacher", "teacher-paced", "teacher-audio")
-
-
-def open_systems(
-    names: Sequence[str], length: Any, checkpoint: str, stack: ExitStack, whole: bool = False
-) -> list[System]:
-    """Systems by their names on the command line. A teacher has the phonemes and the mel of the first voice."""
-    from clock_attention.evaluation.systems.systems import VoiceSystem
-    from clock_attention.speech.audio.mel import MelConfig
-
-    found: dict[int, System] = {}
-    for place in sorted(range(len(names)), key=lambda place: split_name(names[place])[1] in TEACHERS):
-        voices = [one for one in found.values() if isinstance(one, VoiceSystem)]
-        reader = voices[0].voice.language.phonemizer if voices else "hibari"
-        mel = voices[0].mel if voices else MelConfig.preset("hifigan")
-        if split_name(names[place])[1] in TEACHERS:
-            found[place] = open_teacher(names[place], length, reader, mel)
-        else:
-            found[place] = open_system(names[place], length, checkpoint, stack, whole)
-    opened = [found[place] for place in range(len(names))]
-    require_different_names(opened)
-    return opened
-
-
-def split_name(text: str) -> tuple[str, str]:
-    """NAME=FOLDER, or only a folder, which may have the character in its own name."""
-    title, equals, path = text.partition("=")
-    return (title, path) if equals and not Path(text).exists() else ("", text)
-
-
-def open_teacher(name: str, length: Any, reader: str, mel: MelConfig) -> System:
-    from clock_attention.evaluation.systems.systems import TeacherSystem
-
-    title, name = split_name(name)
-    kind: dict[str, Any] = {"vocoded": name != "teacher-audio", "paced": name == "teacher-paced"}
-    return TeacherSystem(mel, length, **kind, reader=reader, name=title)
-
-
-def open_system(name: str, length: Any, checkpoint: str, stack: ExitStack, whole: bool = False) -> System:
-    """A voice, a run, or a corpus, by its name on the command line."""
-    from clock_attention.evaluation.systems.systems import CopySynthesis, VoiceSystem
-    from clock_attention.speech.corpus.store import FeatureStore
-    from clock_attention.speech.voice.from_run import opened_voice
-
-    title, name = split_name(name)
-    if name.startswith("copy:"):
-        if str(length) != "natural":
-            raise ValueError("copy-synthesis has the length of its recordings; `teacher` can be compressed in time")
-        return CopySynthesis(FeatureStore.open(name.removeprefix("copy:")), title or "copy-synthesis")
-    voice = stack.enter_context(opened_voice(name, checkpoint))
-    return VoiceSystem(voice, length, name=title or Path(name).resolve().name, whole=whole)
-
-
 def open_session(
     systems: Sequence[System],
     out: Path,
@@ -207,13 +155,6 @@ def open_session(
 
     chain = ChainSpec(shared_mel(systems), vocoder, tuple(recognizers or ["moonshine"]), tuple(predictors or []))
     return Session(chain, out, console=console, **options)
-
-
-def require_different_names(systems: Sequence[System]) -> None:
-    names = [one.name for one in systems]
-    for name in names:
-        if names.count(name) > 1:
-            raise ValueError(f"two systems are called {name!r}: name them on the command line, NAME=FOLDER")
 
 
 def show(evaluations: Sequence[Evaluation], differences: bool = True) -> None:

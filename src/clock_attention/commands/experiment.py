@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shlex
+import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -75,9 +77,18 @@ def experiment(
             show_plan(planned)
             return
         require_listeners(planned)
-        perform(planned, say=lambda line: console.print(line, markup=False, highlight=False, soft_wrap=True))
+        perform(
+            planned, run_command, say=lambda line: console.print(line, markup=False, highlight=False, soft_wrap=True)
+        )
         markdown, page = report_experiment(planned)
         console.print(f"{markdown}\n{page}", highlight=False)
+
+
+def run_command(arguments: Sequence[str]) -> None:
+    """In a process of its own, whose memory is free again when it ends."""
+    ended = subprocess.run([sys.executable, "-m", "clock_attention.commands.main", *arguments])
+    if ended.returncode:
+        raise ChildProcessError(f"`clock-attention {shlex.join(arguments)}` ended with {ended.returncode}")
 
 
 def named_folders(texts: Sequence[str], option: str) -> dict[str, Path]:

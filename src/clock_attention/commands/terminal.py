@@ -27,3 +27,12 @@ def clear_errors() -> Iterator[None]:
     except KeyboardInterrupt:
         complaints.print("interrupted; the same command continues where it stopped")
         raise typer.Exit(130) from None
+
+
+@contextmanager
+def option(name: str) -> Iterator[None]:
+    """An error about an argument as one about the option that gave it."""
+    try:
+        yield
+    except (ValueError, OSError) as error:
+        raise ValueError(f"{name}: {error}") from error

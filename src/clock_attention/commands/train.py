@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from clock_attention.commands.terminal import complain, console
+from clock_attention.commands.terminal import complain, console, option
 from clock_attention.speech.corpus.joined import open_corpora
 from clock_attention.speech.training.config import RunConfig, load_preset
 
@@ -67,8 +67,12 @@ def chosen_config(preset: str | None, changes: list[str], out: Path, resume: boo
     from clock_attention.speech.training.run import RunDescription
 
     if resume and preset is None and (out / "run.json").exists():
-        return RunDescription.read(out).config.changed(changes)
-    return load_preset(preset or "small").changed(changes)
+        config = RunDescription.read(out).config
+    else:
+        with option("--preset"):
+            config = load_preset(preset or "small")
+    with option("--set"):
+        return config.changed(changes)
 
 
 def export(

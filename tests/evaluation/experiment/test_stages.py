@@ -121,7 +121,7 @@ def test_other_options_are_never_answered_with_old_results(tmp_path: Path) -> No
     assert ran == ["sweep"] * 3  # copy-synthesis, sweep and hard list, once
     assert read_journal(tmp_path)["recognizers"] == ["whisper:base.en"]
     for other in (replace(asked, changes=("learning_rate=0.1",)), replace(asked, seed=7), replace(asked, hours=1.0)):
-        with pytest.raises(ValueError, match=r"was begun with other options in .*choose another --out"):
+        with pytest.raises(ValueError, match=r"was begun with other options in .*choose another folder"):
             perform(other, run, say=lambda line: None)
     assert len(ran) == 3
     assert read_journal(tmp_path)["seed"] == 0

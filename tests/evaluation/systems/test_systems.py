@@ -119,7 +119,7 @@ def test_copy_synthesis_says_what_was_recorded(tmp_path: Path) -> None:
     np.testing.assert_array_equal(sound.mel, store.mel(5).numpy())
     other = CopySynthesis(tiny_store(tmp_path / "other", seed=1))
     assert system.identity(prompt) != other.identity(prompt)  # the same id and text, another recording
-    with pytest.raises(ValueError, match=r"no utterance 'p0'.*--prompts valid:"):
+    with pytest.raises(ValueError, match=r"no utterance 'p0'.*valid:"):
         system.say([PROMPTS[0]])
 
 

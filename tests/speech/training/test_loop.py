@@ -160,7 +160,7 @@ def test_what_is_left_out_is_said_and_stored(store, tmp_path, capsys, caplog):
     train(tiny("longest_tokens=8"), store, tmp_path / "run", max_steps=1)
     assert f"training on {len(kept)} of 32 utterances" in capsys.readouterr().out
     assert "more than longest_tokens=8" in caplog.text
-    assert "--set longest_tokens=0" in caplog.text
+    assert "longest_tokens=0 uses all" in caplog.text
     usage = RunDescription.read(tmp_path / "run").usage
     assert (usage.train, usage.all_train, usage.all_valid) == (len(kept), 32, 8)
     assert 0 < usage.train_hours < usage.all_train_hours
@@ -220,7 +220,7 @@ def test_a_loss_that_is_not_a_number_names_the_batch_and_spares_the_checkpoint(t
 
 def test_an_existing_run_is_neither_overwritten_nor_continued_as_another_model(store, tmp_path):
     train(tiny(), store, tmp_path / "run", max_steps=1, quiet=True)
-    with pytest.raises(FileExistsError, match="--resume"):
+    with pytest.raises(FileExistsError, match="resume it"):
         train(tiny(), store, tmp_path / "run", quiet=True)
     with pytest.raises(ValueError, match=r"another model .width differ"):
         train(tiny("width=32"), store, tmp_path / "run", resume=True, quiet=True)

@@ -315,7 +315,7 @@ def test_sound_and_timestamps_are_saved(voice, hum, tmp_path):
 
 def test_the_default_voice_is_the_one_in_the_package(tmp_path, monkeypatch):
     monkeypatch.setattr(folder.resources, "files", lambda package: tmp_path)
-    with pytest.raises(VoiceError, match=r"has no default voice .*--voice DIR"):
+    with pytest.raises(VoiceError, match=r"has no default voice .*name the folder"):
         Voice.load()
     tiny_voice(tmp_path / "voices" / "default")
     assert Voice.load().path == Voice.load("default").path == tmp_path / "voices" / "default"

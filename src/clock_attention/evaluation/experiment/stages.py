@@ -13,8 +13,6 @@ from __future__ import annotations
 import hashlib
 import json
 import shlex
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -44,7 +42,7 @@ from clock_attention.speech.training.config import load_preset
 from clock_attention.speech.training.progress import read_log
 from clock_attention.speech.training.run import RunDescription
 
-Run = Callable[[Sequence[str]], None]
+Run = Callable[[Sequence[str]], None]  # performs one `clock-attention` command
 
 
 @dataclass(frozen=True)
@@ -92,7 +90,7 @@ class Experiment:
             if name not in self.preset.corpora:
                 raise ValueError(f"no corpus {name!r} in this experiment; there are {', '.join(self.preset.corpora)}")
             if not (self.corpora[name] / "store.json").exists():
-                raise FileNotFoundError(f"--corpus {name}={self.corpora[name]}: no prepared corpus is there")
+                raise FileNotFoundError(f"corpus {name}={self.corpora[name]}: no prepared corpus is there")
         require_folder(self.out)
         for name in self.recognizers:
             require_known(name)
@@ -297,13 +295,6 @@ def without_folder(name: str) -> str:
     return f"{kind}:{Path(path).name}" if colon else Path(name).name
 
 
-def run_command(arguments: Sequence[str]) -> None:
-    """In a process of its own, whose memory is free again when it ends."""
-    ended = subprocess.run([sys.executable, "-m", "clock_attention.cli", *arguments])
-    if ended.returncode:
-        raise ChildProcessError(f"`clock-attention {shlex.join(arguments)}` ended with {ended.returncode}")
-
-
 def read_journal(out: Path) -> dict[str, Any]:
     path = out / "experiment.json"
     found: dict[str, Any] = json.loads(path.read_text("utf-8")) if path.exists() else {}
@@ -338,7 +329,7 @@ def refuse_other_options(experiment: Experiment, journal: dict[str, Any]) -> Non
         if not stage.repeatable and changed(stage, stage.command(), journal):
             raise ValueError(
                 f"{stage.name} was begun with other options in {experiment.out}: "
-                f"`{shlex.join(journal['commands'][stage.name])}`; choose another --out, or give the same ones"
+                f"`{shlex.join(journal['commands'][stage.name])}`; choose another folder, or give the same ones"
             )
 
 
@@ -355,7 +346,7 @@ def require_listeners(experiment: Experiment) -> None:
     ChainSpec(mel, experiment.vocoder, experiment.recognizers).load()
 
 
-def perform(experiment: Experiment, run: Run = run_command, say: Callable[[str], None] = print) -> None:
+def perform(experiment: Experiment, run: Run, say: Callable[[str], None] = print) -> None:
     """Do every stage that is not done, in order, and write down how long each took over all attempts."""
     out = experiment.out
     out.mkdir(parents=True, exist_ok=True)

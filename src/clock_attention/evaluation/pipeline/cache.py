@@ -54,6 +54,6 @@ class Cache:
 
 
 def require_folder(out: Path) -> None:
-    """`--out` is a folder, or can become one."""
+    """Where results go is a folder, or can become one."""
     if out.exists() and not out.is_dir():
-        raise NotADirectoryError(f"--out {out}: is a file, expected a folder")
+        raise NotADirectoryError(f"{out}: is a file, expected a folder")

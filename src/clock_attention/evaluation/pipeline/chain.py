@@ -97,7 +97,7 @@ class ChainSpec:
         names = [one.name for one in recognizers]
         for name, given in zip(names, wanted, strict=True):
             if names.count(name) > 1:
-                raise ValueError(f"--recognizer {given}: another one is called {name!r}, too; rename its folder")
+                raise ValueError(f"recognizer {given}: another one is called {name!r}, too; rename its folder")
         return Chain(
             load_vocoder(self.vocoder, self.mel),
             {one.name: one for one in recognizers},  # a name without the folder that the model is in
@@ -141,7 +141,7 @@ class Listeners:
         except BrokenProcessPool:  # noticed when a job is handed over, or when its result is asked for
             raise ChildProcessError(
                 "a worker process was killed, perhaps for want of memory: the same command continues, "
-                "with fewer --workers if it happens again"
+                "with fewer workers if it happens again"
             ) from None
 
     def _shared(self, pool: ProcessPoolExecutor, jobs: Iterator[Job]) -> Iterator[Heard]:

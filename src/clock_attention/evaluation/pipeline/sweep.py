@@ -32,7 +32,7 @@ def parse_range(texts: Sequence[str]) -> list[float]:
                 raise ValueError
         except ValueError:
             limit = f"at most {MOST_FRAMES} frames per phoneme"
-            raise ValueError(f"--mpr {text}: expected 6, 3:10, 3:10:0.5 or natural, {limit}") from None
+            raise ValueError(f"mpr {text}: expected 6, 3:10, 3:10:0.5 or natural, {limit}") from None
         values.update(round(first + step * place, 6) for place in range(int((last - first) / step + 1e-9) + 1))
     return sorted(values)
 

@@ -178,7 +178,7 @@ class CopySynthesis:
         except KeyError:
             raise ValueError(
                 f"{self.store.path} has no utterance {prompt.id!r}: copy-synthesis takes the corpus's own utterances "
-                f"as prompts, for example --prompts valid:{self.store.path}; `teacher` reads any text"
+                f"as prompts, for example valid:{self.store.path}; `teacher` reads any text"
             ) from None
 
     def identity(self, prompt: Prompt) -> dict[str, Any]:

@@ -52,8 +52,8 @@ def save(fabric: Fabric, folder: Path, state: dict[str, Any], *, best: bool = Fa
             temporary.unlink(missing_ok=True)
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error).splitlines()[0]
         raise OSError(
-            f"{path}: the checkpoint cannot be written ({reason}); is the disk full? Earlier checkpoints are "
-            "untouched: make room and continue with --resume"
+            f"{path}: the checkpoint cannot be written ({reason}); is the disk full? Earlier ones are untouched. "
+            "Make room and resume"
         ) from error
     fabric.barrier()
     return path

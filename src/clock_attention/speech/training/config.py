@@ -87,14 +87,14 @@ class RunConfig(Section):
     def _parse(self, assignment: str) -> tuple[str, str, Any]:
         name, equals, text = assignment.partition("=")
         if not equals:
-            raise ValueError(f"--set {assignment}: expected key=value, for example width=192")
+            raise ValueError(f"{assignment}: expected key=value, for example width=192")
         sections = {section: type(getattr(self, section)).model_fields for section in type(self).model_fields}
         section, dot, key = name.strip().partition(".")
         if not dot:
             section, key = next((s for s, keys in sections.items() if section in keys), ""), section
         if key not in sections.get(section, ()):
             known = ", ".join(sorted(key for keys in sections.values() for key in keys))
-            raise ValueError(f"--set {assignment}: there is no option {name.strip()!r}; known are {known}")
+            raise ValueError(f"{assignment}: there is no option {name.strip()!r}; known are {known}")
         try:
             value = tomllib.loads(f"value = {text}")["value"]
         except tomllib.TOMLDecodeError:
@@ -120,12 +120,12 @@ def load_preset(name: str) -> RunConfig:
         try:
             text = Path(name).read_text("utf-8")
         except OSError as error:
-            raise ValueError(f"--preset {name}: cannot read that file ({error.strerror})") from None
+            raise ValueError(f"preset {name}: cannot read that file ({error.strerror})") from None
     elif name in preset_names():
         text = (presets_folder() / f"{name}.toml").read_text("utf-8")
     else:
         raise ValueError(
-            f"--preset {name}: expected one of {', '.join(preset_names())}, or the path of a .toml file with "
+            f"preset {name}: expected one of {', '.join(preset_names())}, or the path of a .toml file with "
             "[model] and [training] tables"
         )
     try:

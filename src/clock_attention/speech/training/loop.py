@@ -255,9 +255,7 @@ def started(config: RunConfig, store: Corpus, run: Path, fabric: Fabric, resume:
     folder = run / "checkpoints"
     existing = checkpoint.checkpoints(folder)
     if existing and not resume:
-        raise FileExistsError(
-            f"{run} holds a run at {existing[-1].stem}: continue it with --resume, or choose another --out"
-        )
+        raise FileExistsError(f"{run} holds a run at {existing[-1].stem}: resume it, or choose another folder")
     trainer = Trainer(description.config, store, run, fabric)
     if existing:
         description.require_continues(RunDescription.read(run))

@@ -62,6 +62,6 @@ class RunDescription(BaseModel):
             if mine != theirs:
                 changed = [k for k in type(mine).model_fields if getattr(mine, k) != getattr(theirs, k)]
                 raise ValueError(
-                    f"--resume: this run was started with another {what} ({', '.join(changed)} differ); "
+                    f"resume: this run was started with another {what} ({', '.join(changed)} differ); "
                     "continue it with the same one, or start a new run in another folder"
                 )

@@ -63,7 +63,7 @@ class Usage(BaseModel):
         if self.unused_share > MOST_UNUSED:
             logger.warning(
                 "%d of %d training utterances (%.0f %% of the hours) have more than longest_tokens=%d phonemes and are "
-                "left out; use them with --set longest_tokens=0 (all) or a larger number",
+                "left out; longest_tokens=0 uses all, a larger number uses more",
                 self.all_train - self.train,
                 self.all_train,
                 100 * (1 - self.train_hours / self.all_train_hours) if self.all_train_hours else 0,

@@ -167,8 +167,8 @@ def default_folder() -> Path:
     folder = Path(str(resources.files("clock_attention.speech.voice"))) / "voices" / DEFAULT
     if not (folder / CARD).is_file():
         raise VoiceError(
-            f"this build of clock-attention has no default voice ({folder} is missing): name the folder of a voice "
-            "(--voice DIR), made with `clock-attention train` and `clock-attention export`"
+            f"this build of clock-attention has no default voice ({folder} is missing): name the folder of a voice, "
+            "made with `clock-attention train` and `clock-attention export`"
         )
     return folder
 
