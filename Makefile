@@ -3,19 +3,27 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
+SPEAKS := $(VENV)/.speaks
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+SENTENCE := The birch canoe slid on the smooth planks.
 
-.PHONY: demo test test-all bench docs format lint install clean
+.PHONY: demo test test-all wheel bench docs format lint install clean
 
 install: $(INSTALLED)
 
 $(INSTALLED): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
+	touch $@ $(SPEAKS)
+
+$(SPEAKS): pyproject.toml constraints.txt  # what speaking needs, a fraction of the above
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(PIP) install --quiet -c constraints.txt -e ".[speak]"
 	touch $@
 
-demo: install
+demo: $(SPEAKS)
 	mkdir -p out
-	$(BIN)/clock-attention speak "The birch canoe slid on the smooth planks." \
+	$(BIN)/clock-attention speak "$(SENTENCE)" \
 		-o out/demo.wav --plot out/demo.png --timestamps out/demo.TextGrid
 
 lint: install
@@ -29,6 +37,14 @@ test: lint
 
 test-all: lint
 	$(BIN)/pytest -n 2
+
+wheel:  # builds it, installs it alone in a clean environment, and speaks from there
+	rm -rf dist build $(VENV)-wheel
+	$(PYTHON) -m venv $(VENV)-wheel
+	$(VENV)-wheel/bin/python -m pip wheel --quiet --no-deps --wheel-dir dist .
+	$(VENV)-wheel/bin/python -m pip install --quiet -c constraints.txt "$$(ls dist/*.whl)[speak]"
+	cd dist && "$(abspath $(VENV)-wheel)/bin/clock-attention" --version
+	cd dist && "$(abspath $(VENV)-wheel)/bin/clock-attention" speak "$(SENTENCE)" -o wheel.wav
 
 bench: install
 	$(BIN)/python benchmarks/attention.py
@@ -46,4 +62,4 @@ format: install
 	$(BIN)/ruff format .
 
 clean:
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) $(VENV)-wheel build dist site .pytest_cache .mypy_cache .ruff_cache

@@ -1,13 +1,16 @@
 """Stochastic clock attention: attend where the clocks of two ordered sequences are likely to meet."""
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from clock_attention.lazy import attach
 
 if TYPE_CHECKING:
     from clock_attention.attention import clock_attention
     from clock_attention.module import ClockAttention
     from clock_attention.streaming import ClockState, decoding_over
     from clock_attention.transformer import ClockDecoderLayer, swap_cross_attention
+
+__version__ = "0.2.0"
 
 __all__ = [
     "ClockAttention",
@@ -29,12 +32,7 @@ MODULES = {
 }
 
 
-def __getattr__(name: str) -> Any:
-    if name not in MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found = getattr(import_module(f"{__name__}.{MODULES[name]}"), name)
-    globals()[name] = found
-    return found
+__getattr__ = attach(__name__, MODULES)
 
 
 def __dir__() -> list[str]:

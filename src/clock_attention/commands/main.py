@@ -6,7 +6,9 @@ import os
 import signal
 import sys
 from importlib import import_module
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
+
+from clock_attention import __version__
 
 INSTALL = "pip install 'clock-attention[speech]'"
 
@@ -105,8 +107,18 @@ def load(name: str) -> Any:
 app = typer.Typer(cls=LazyGroup, no_args_is_help=True, pretty_exceptions_show_locals=False)
 
 
+def print_version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"clock-attention {__version__}")
+        raise typer.Exit
+
+
 @app.callback()
-def overview() -> None:
+def overview(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version.", is_eager=True, callback=print_version)
+    ] = False,
+) -> None:
     """Stochastic clock attention: prepare corpora, train, speak and evaluate."""
 
 

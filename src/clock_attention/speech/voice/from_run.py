@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib.metadata import version
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -12,6 +11,7 @@ from typing import Any
 import torch
 from safetensors.torch import save_file
 
+from clock_attention import __version__
 from clock_attention.files import replacing, write_atomically
 from clock_attention.speech.model.build import build_model
 from clock_attention.speech.training.progress import read_log
@@ -45,7 +45,7 @@ def export(run: Path, folder: Path, *, licence: str, which: str = "best", half: 
             steps=state["step"],
             seconds=round(state["seconds"][0], 1),
             valid_l1=validated(run, state["step"]),
-            software=f"clock-attention {version('clock-attention')}",
+            software=f"clock-attention {__version__}",
         ),
     )
     folder.mkdir(parents=True, exist_ok=True)
