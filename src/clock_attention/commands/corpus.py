@@ -31,7 +31,8 @@ from clock_attention.speech.corpus.checks import Limits
 from clock_attention.speech.corpus.download import LJSPEECH, fetch
 from clock_attention.speech.corpus.features import Settings
 from clock_attention.speech.corpus.ljspeech import read_folder
-from clock_attention.speech.corpus.store import SPLITS, FeatureStore, Rejection
+from clock_attention.speech.corpus.splits import SPLITS
+from clock_attention.speech.corpus.store import FeatureStore, Rejection
 from clock_attention.speech.corpus.summary import CorpusStatistics, draw
 from clock_attention.speech.corpus.teacher import plan_readings, read_lines
 
@@ -64,6 +65,7 @@ def synthesize(
 ) -> None:
     """Make a single-speaker corpus offline: a synthetic voice (hibari) reads your text or generated sentences."""
     with clear_errors():
+        rejected: list[Rejection] = []
         if text is None:
             from clock_attention.speech.corpus.grammar import sentences
 
@@ -72,7 +74,7 @@ def synthesize(
             # An hour of speech takes about 1,250 of them at natural speed.
             lines = sentences(limit or round(2000 * (hours or 0) * max(speed or [1.0])) + 200, seed)
         else:
-            lines = list(read_lines(text))
+            lines, rejected = read_lines(text)
         readings = plan_readings(
             lines, seed=seed, speeds=tuple(speed or [1.0]), shortest=shortest, longest=longest, limit=limit
         )
@@ -80,7 +82,7 @@ def synthesize(
             mel=MelConfig.preset(mel), phonemizer=phonemizer, dtype=dtype, hours=hours, keep_audio=keep_audio
         )
         source = f"hibari-tts reading {text.name if text else f'generated sentences (seed {seed})'}"
-        run(readings, out, settings, workers=workers, source=source, hours=hours)
+        run(readings, out, settings, workers=workers, source=source, hours=hours, rejected=rejected)
 
 
 @app.command()

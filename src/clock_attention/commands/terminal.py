@@ -8,8 +8,9 @@ from contextlib import contextmanager
 import typer
 from rich.console import Console
 
-console = Console(emoji=False)  # ":x:" in somebody's file name is no picture
-complaints = Console(stderr=True, emoji=False)  # standard output is for results
+# ":x:" in somebody's file name is no picture, and "[/b]" in an id is no markup.
+console = Console(emoji=False, markup=False)
+complaints = Console(stderr=True, emoji=False, markup=False)  # standard output is for results
 
 
 def complain(error: Exception) -> None:

@@ -37,7 +37,7 @@ def read_prompts(path: str | Path) -> list[Prompt]:
     """A file of prompts: festvox's `cmuarctic.data`, `id|text` lines, or plain text with one sentence a line."""
     path = Path(path)
     try:
-        lines = path.read_text("utf-8-sig").splitlines()
+        lines = path.read_text("utf-8-sig").split("\n")  # texts may hold what splitlines takes for the end of a line
     except FileNotFoundError:
         raise FileNotFoundError(f"no file of prompts at {path}: give a text file with one sentence a line") from None
     except IsADirectoryError:

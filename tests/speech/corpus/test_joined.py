@@ -55,3 +55,15 @@ def test_utterances_that_are_too_long_are_left_out(stores) -> None:
     assert within(stores[0], items, TrainingConfig().longest_tokens) == items
     assert within(stores[0], items, 6) == [i for i in items if len(stores[0].utterances[i].tokens) <= 6]
     assert 0 < len(within(stores[0], items, 6)) < len(items)
+
+
+def test_a_sentence_that_one_store_trains_on_is_not_held_out_by_another(tmp_path: Path, caplog) -> None:
+    stores = [tiny_store(tmp_path / "a", size=12), tiny_store(tmp_path / "b", size=12)]
+    for row, held_out in zip(stores[0].utterances, stores[1].utterances, strict=True):
+        assert row.text == held_out.text
+        object.__setattr__(held_out, "split", "valid")
+    joined = JoinedStore(stores)
+    trained = {joined.utterances[index].text for index in joined.split("train")}
+    assert trained
+    assert not trained & {joined.utterances[index].text for index in joined.split("valid")}
+    assert "another corpus has the same sentences" in caplog.text

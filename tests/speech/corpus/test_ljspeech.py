@@ -72,10 +72,10 @@ def test_metadata_in_another_encoding_is_named(tmp_path: Path) -> None:
         read_folder(tmp_path)
 
 
-def test_audio_is_found_by_id_path_or_suffix(tmp_path: Path) -> None:
-    for name in ("wavs/a.flac", "b.wav", "wavs/part1/c.wav", "wavs/d.x.wav"):
+def test_audio_is_found_by_id_or_suffix(tmp_path: Path) -> None:
+    for name in ("wavs/a.flac", "b.wav", "wavs/d.x.wav"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).touch()
-    for name in ("a", "b", "b.wav", "part1/c", "d.x"):
+    for name in ("a", "b", "b.wav", "d.x"):
         assert Path(find_audio(tmp_path, name)).is_file()
     assert find_audio(tmp_path, "d") == ""

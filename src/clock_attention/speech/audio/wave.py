@@ -9,16 +9,62 @@ from numpy.typing import NDArray
 
 Wave = NDArray[np.float32]
 
+# What a header may say of a recording. A header is believed before its samples are read, and a few bytes can ask for
+# all memory there is: an hour at 1 Hz becomes days of samples at 22,050.
+LOWEST_RATE, HIGHEST_RATE = 4_000, 400_000
+MOST_CHANNELS = 32
+LONGEST = 900.0  # seconds
+MOST_SAMPLES = 200_000_000  # of all channels, as float32 in memory
+UNKNOWN_LENGTH = 0x7FFF0000  # and more: how programs that write to a pipe fill in a length that they do not know
+
 
 def load_audio(path: str | Path, sample_rate: int) -> Wave:
-    """Any file libsndfile reads (wav, flac, ogg, mp3), mixed to one channel and resampled."""
+    """Any file libsndfile reads (wav, flac, ogg, mp3), mixed to one channel and resampled.
+
+    Raises ValueError for files that cannot be read, are cut off, or whose header promises something absurd.
+    """
     import soundfile
 
     try:
-        samples, rate = soundfile.read(str(path), dtype="float32", always_2d=True)
-    except soundfile.LibsndfileError as error:
+        with soundfile.SoundFile(str(path)) as file:
+            check_header(path, file.samplerate, file.channels, file.frames)
+            promised, rate = file.frames, file.samplerate
+            samples = file.read(dtype="float32", always_2d=True)
+    except (soundfile.LibsndfileError, OSError, TypeError, RuntimeError) as error:
         raise ValueError(f"cannot read {path} as audio: {error}") from error
+    cut_off = missing_bytes(Path(path))
+    if len(samples) < promised or cut_off:
+        lost = f"{cut_off} bytes" if cut_off else f"{promised - len(samples)} samples"
+        raise ValueError(f"cannot read all of {path}: the file is cut off, {lost} are missing")
     return resample(samples.mean(axis=1), rate, sample_rate)
+
+
+def check_header(path: str | Path, rate: int, channels: int, frames: int) -> None:
+    """Refuse what no recording of speech is, before anything of its size is allocated."""
+    if not LOWEST_RATE <= rate <= HIGHEST_RATE:
+        raise ValueError(f"{path}: a sample rate of {rate} Hz, expected {LOWEST_RATE} … {HIGHEST_RATE}")
+    if not 1 <= channels <= MOST_CHANNELS:
+        raise ValueError(f"{path}: {channels} channels, expected 1 … {MOST_CHANNELS}")
+    if not 0 <= frames <= LONGEST * rate or frames * channels > MOST_SAMPLES:
+        raise ValueError(
+            f"{path}: {frames / rate:.0f} s in {channels} channels at {rate} Hz, expected at most {LONGEST:g} s and "
+            f"{MOST_SAMPLES:,} samples in all channels"
+        )
+
+
+def missing_bytes(path: Path) -> int:
+    """How much shorter a RIFF file is than its header says; libsndfile reads what is there without a word."""
+    size = path.stat().st_size
+    with open(path, "rb") as file:
+        form = file.read(12)
+        if form[:4] != b"RIFF" or form[8:] != b"WAVE":
+            return 0
+        while len(head := file.read(8)) == 8:
+            length = int.from_bytes(head[4:], "little")
+            if head[:4] == b"data":
+                return 0 if length >= UNKNOWN_LENGTH else max(0, file.tell() + length - size)
+            file.seek(length + length % 2, 1)
+    return 0
 
 
 def resample(wave: Wave, rate: int, sample_rate: int) -> Wave:

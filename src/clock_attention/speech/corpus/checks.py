@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from clock_attention.speech.audio.wave import Wave, load_audio
+from clock_attention.speech.corpus.splits import text_key
 
 
 class Rejected(Exception):
@@ -28,7 +30,7 @@ class Recording:
 
     @property
     def group(self) -> str:
-        return self.id
+        return text_key(self.text)
 
 
 @dataclass(frozen=True)
@@ -38,6 +40,7 @@ class Limits:
     shortest: float = 0.3
     longest: float = 20.0
     silent_db: float = -50.0
+    loudest: float = 2.0
     clipped: float = 0.001
     min_mpr: float = 1.5
     max_mpr: float = 25.0
@@ -53,12 +56,16 @@ def load_recording(recording: Recording, sample_rate: int) -> Wave:
 
 
 def check_wave(wave: Wave, limits: Limits) -> None:
-    """Empty, broken, silent or clipped audio."""
+    """Empty, broken, silent, clipped or wrongly scaled audio."""
     if len(wave) == 0:
         raise Rejected("empty", "no samples")
     if not np.isfinite(wave).all():
         raise Rejected("unreadable", "samples that are not finite")
     peak = float(np.abs(wave).max())
+    if peak > limits.loudest:
+        raise Rejected(
+            "too loud", f"peak {peak:.3g}, expected at most {limits.loudest:g}: samples in floating point lie in -1 … 1"
+        )
     peak_db = 20 * np.log10(max(peak, 1e-10))
     if peak_db < limits.silent_db:
         raise Rejected("silent", f"peak {peak_db:.0f} dB, below {limits.silent_db:.0f} dB")
@@ -67,6 +74,12 @@ def check_wave(wave: Wave, limits: Limits) -> None:
     clipped = float((extreme[1:] & extreme[:-1]).mean()) if len(wave) > 1 else 0.0
     if clipped > limits.clipped:
         raise Rejected("clipped", f"{100 * clipped:.2f} % of samples at the limit, allowed {100 * limits.clipped:g} %")
+
+
+def check_features(mel: np.ndarray[Any, Any]) -> None:
+    """One recording with a value that is not finite would spoil the statistics of the whole corpus."""
+    if not np.isfinite(mel).all():
+        raise Rejected("not finite", f"{int((~np.isfinite(mel)).sum())} mel values are not finite in {mel.dtype}")
 
 
 def check_frames(seconds: float, frames: int, tokens: int, limits: Limits) -> None:

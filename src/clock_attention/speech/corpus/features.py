@@ -14,8 +14,17 @@ import soundfile
 from clock_attention.files import replacing, write_atomically
 from clock_attention.speech.audio.mel import MelConfig, MelSpectrogram
 from clock_attention.speech.audio.wave import resample, trim_silence
-from clock_attention.speech.corpus.checks import Limits, Recording, Rejected, check_frames, check_wave, load_recording
-from clock_attention.speech.corpus.store import Rejection
+from clock_attention.speech.corpus.checks import (
+    Limits,
+    Recording,
+    Rejected,
+    check_features,
+    check_frames,
+    check_wave,
+    load_recording,
+)
+from clock_attention.speech.corpus.metadata import id_fault
+from clock_attention.speech.corpus.store import Rejection, to_json
 from clock_attention.speech.corpus.teacher import TEACHER_RATE, Reading, Teacher
 from clock_attention.speech.text.phonemes import UnreadableTextError, token_ids
 from clock_attention.speech.text.phonemizers import phonemizer
@@ -77,11 +86,15 @@ class Worker:
         save_atomically(shard_path(self.out, number, "npy"), joined)
         seconds = len(joined) / self.settings.mel.frames_per_second
         done = {"utterances": rows, "rejected": rejected, "seconds": seconds}
-        write_atomically(shard_path(self.out, number, "json"), json.dumps(done, ensure_ascii=False))
+        write_atomically(shard_path(self.out, number, "json"), to_json(done))
         return Progress(len(items), len(rejected), seconds, resumed=False)
 
     def utterance(self, item: Item) -> tuple[dict[str, Any], np.ndarray[Any, Any]]:
         settings, rate = self.settings, self.settings.mel.sample_rate
+        if fault := id_fault(item.id):
+            raise Rejected("bad id", fault)
+        if not item.text.isprintable() and has_surrogates(item.text):
+            raise Rejected("bad text", "half of a UTF-16 pair: the text was not decoded properly")
         try:
             phonemes = self.reader(item.text)
         except UnreadableTextError as error:
@@ -93,11 +106,13 @@ class Worker:
         check_wave(wave, settings.limits)
         wave = trim_silence(wave, rate, settings.silence, settings.silence_db)
         check_frames(len(wave) / rate, settings.mel.frames(len(wave)), len(phonemes), settings.limits)
+        with np.errstate(over="ignore"):  # of half precision; found out below
+            mel = self.mel(wave).numpy().astype(settings.dtype)
+        check_features(mel)
         if settings.keep_audio:
             path = self.out / "wavs" / f"{item.id}.wav"
             path.parent.mkdir(parents=True, exist_ok=True)
             soundfile.write(path, wave, rate, subtype="PCM_16")
-        mel = self.mel(wave).numpy().astype(settings.dtype)
         row = {
             "id": item.id,
             "text": item.text,
@@ -109,6 +124,10 @@ class Worker:
             "speed": item.speed if isinstance(item, Reading) else 1.0,
         }
         return row, mel
+
+
+def has_surrogates(text: str) -> bool:
+    return any("\ud800" <= character <= "\udfff" for character in text)
 
 
 def shard_path(out: Path, number: int, suffix: str) -> Path:

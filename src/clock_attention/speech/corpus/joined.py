@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 from bisect import bisect_right
 from collections.abc import Sequence
+from functools import cached_property
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
@@ -12,7 +14,10 @@ import torch
 from torch import Tensor
 
 from clock_attention.speech.corpus.protocols import Corpus
+from clock_attention.speech.corpus.splits import text_key
 from clock_attention.speech.corpus.store import FeatureStore, Utterance
+
+logger = logging.getLogger(__name__)
 
 
 class JoinedStore:
@@ -53,9 +58,25 @@ class JoinedStore:
         return self.stores[store].tokens(index - self.firsts[store])
 
     def split(self, name: str) -> list[int]:
-        return [
+        """Indices of a split. Held-out sentences that another of the stores trains on are left out."""
+        found = [
             first + index for first, store in zip(self.firsts, self.stores, strict=False) for index in store.split(name)
         ]
+        if name == "train":
+            return found
+        kept = [index for index in found if text_key(self.utterances[index].text) not in self._trained]
+        if len(kept) < len(found):
+            logger.warning(
+                "%d of %d %s utterances are not used: another corpus has the same sentences for training",
+                len(found) - len(kept),
+                len(found),
+                name,
+            )
+        return kept
+
+    @cached_property
+    def _trained(self) -> set[str]:
+        return {text_key(self.utterances[index].text) for index in self.split("train")}
 
 
 def open_corpora(paths: Sequence[Path]) -> Corpus:

@@ -25,18 +25,20 @@ from typing import Any
 import numpy as np
 import torch
 
-from clock_attention.files import write_atomically
+from clock_attention.files import locked, write_atomically
 from clock_attention.speech.corpus.features import Item, Progress, Settings, Worker, read_shard, shard_path
+from clock_attention.speech.corpus.splits import assign_splits
 from clock_attention.speech.corpus.store import (
     FORMAT,
     STD_FLOOR,
     FeatureStore,
     Rejection,
     Utterance,
-    assign_splits,
     write_rows,
 )
 from clock_attention.speech.text.phonemizers import phonemizer
+
+logger = logging.getLogger(__name__)
 
 SHARD_ITEMS = 64
 
@@ -64,34 +66,39 @@ def prepare(
     fingerprint = fingerprint_of(items, settings)
     if (out / "store.json").exists():
         store = FeatureStore.open(out)
-        if store.header.get("fingerprint") != fingerprint:
+        if store.header["format"] < FORMAT:
+            logger.warning(
+                "%s was made by an earlier version and is kept as it is: its split is by id, not by text", out
+            )
+        elif store.header.get("fingerprint") != fingerprint:
             raise FileExistsError(
                 f"{out} holds a store of other inputs or settings: remove it or choose another folder"
             )
         return store
-    claim_folder(out, fingerprint)
-    done: dict[int, float] = {}  # shard → seconds of audio
-    for number in range(len(shards)):
-        if shard_path(out, number, "json").exists():
-            table = read_shard(out, number)
-            done[number] = table["seconds"]
-            report(Progress(len(shards[number]), len(table["rejected"]), table["seconds"], resumed=True))
-    goal = float("inf") if settings.hours is None else settings.hours * 3600
+    with locked(out, "a corpus"):
+        claim_folder(out, fingerprint)
+        done: dict[int, float] = {}  # shard → seconds of audio
+        for number in range(len(shards)):
+            if shard_path(out, number, "json").exists():
+                table = read_shard(out, number)
+                done[number] = table["seconds"]
+                report(Progress(len(shards[number]), len(table["rejected"]), table["seconds"], resumed=True))
+        goal = float("inf") if settings.hours is None else settings.hours * 3600
 
-    def todo() -> Iterator[tuple[int, Sequence[Item]]]:
-        for number, shard in enumerate(shards):
-            if contiguous_seconds(done) >= goal:
-                return
-            if number not in done:
-                yield number, shard
+        def todo() -> Iterator[tuple[int, Sequence[Item]]]:
+            for number, shard in enumerate(shards):
+                if contiguous_seconds(done) >= goal:
+                    return
+                if number not in done:
+                    yield number, shard
 
-    def finish(number: int, progress: Progress) -> None:
-        done[number] = progress.seconds
-        report(progress)
+        def finish(number: int, progress: Progress) -> None:
+            done[number] = progress.seconds
+            report(progress)
 
-    run = run_here if workers <= 1 else run_in_pool
-    run(out, settings, todo(), finish, workers)
-    return finalize(out, sorted(done), settings, rejected, source, fingerprint)
+        run = run_here if workers <= 1 else run_in_pool
+        run(out, settings, todo(), finish, workers)
+        return finalize(out, sorted(done), settings, rejected, source, fingerprint)
 
 
 Shards = Iterator[tuple[int, Sequence[Item]]]
@@ -201,7 +208,9 @@ def finalize(
         reasons = "; ".join(f"{row['id']}: {row['reason']}" for row in rejections[:5])
         raise ValueError(f"no utterance passed the checks, so there is no store to write ({reasons} …)")
     for row, split in zip(
-        rows, assign_splits([row["group"] for row in rows], settings.valid, settings.test), strict=True
+        rows,
+        assign_splits([row["group"] for row in rows], [row["text"] for row in rows], settings.valid, settings.test),
+        strict=True,
     ):
         row["split"] = split
     mean, std = join_frames(out, numbers, rows, total, settings)
@@ -210,7 +219,8 @@ def finalize(
     write_rows(out / "utterances.jsonl", [utterance.to_row() for utterance in utterances])
     write_rows(out / "rejected.jsonl", rejections)
     if settings.keep_audio:
-        metadata = "".join(f"{row['id']}|{row['text'].replace('|', ',')}\n" for row in rows)
+        texts = (" ".join(row["text"].replace("|", ",").split()) for row in rows)  # on one line, whatever it held
+        metadata = "".join(f"{row['id']}|{text}\n" for row, text in zip(rows, texts, strict=True))
         write_atomically(out / "metadata.csv", metadata)
     train = [utterance for utterance in utterances if utterance.split == "train"]
     header = {

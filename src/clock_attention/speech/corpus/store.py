@@ -10,7 +10,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -23,18 +22,20 @@ from torch import Tensor
 
 from clock_attention.files import write_atomically
 from clock_attention.speech.audio.mel import MelConfig
+from clock_attention.speech.corpus.splits import SPLITS
 from clock_attention.speech.text.phonemes import Phonemizer
 from clock_attention.speech.text.phonemizers import phonemizer
 
-FORMAT = 1
-SPLITS = ("train", "valid", "test")
+# 2: the split is by text, and no sentence is in two splits. 1: it is by id; such stores are read and keep their split.
+FORMAT = 2
+READABLE = (1, 2)
 # Bins that never change (band-limited recordings) have no spread: dividing by it would be NaN at the first step.
 STD_FLOOR = 0.1
 
 
 @dataclass(frozen=True)
 class Utterance:
-    """One row of the table. `group` names the source text: all phrases and speeds of it share a split."""
+    """One row of the table. `group` is the key of the source text: all phrases and speeds of it share a split."""
 
     id: str
     text: str
@@ -99,11 +100,26 @@ class FeatureStore:
                 else ("make one with `clock-attention corpus prepare` or `clock-attention corpus synthesize`")
             )
             raise FileNotFoundError(f"{path} is not a feature store (no store.json); {state}") from None
-        if header.get("format") != FORMAT:
+        except ValueError:
+            raise ValueError(f"{path / 'store.json'} is damaged: prepare it again") from None
+        if not isinstance(header, dict) or header.get("format") not in READABLE:
+            found = header.get("format") if isinstance(header, dict) else None
+            known = " and ".join(map(str, READABLE))
+            raise ValueError(f"{path} has store format {found}, this version reads {known}: prepare it again")
+        try:
+            store = cls(path, header)
+        except (KeyError, TypeError, ValueError) as error:
+            raise ValueError(f"{path / 'store.json'} is damaged ({type(error).__name__}): prepare it again") from None
+        if not (store.mean.isfinite().all() and store.std.isfinite().all()):
             raise ValueError(
-                f"{path} has store format {header.get('format')}, this version reads {FORMAT}: prepare it again"
+                f"{path}: the mean or spread of its mel is not finite, so it cannot be learned from: prepare it again"
             )
-        return cls(path, header)
+        return store
+
+    @property
+    def split_by(self) -> str:
+        """What decides the split of an utterance: its "text", or in stores of earlier versions its "id"."""
+        return "text" if self.header["format"] >= 2 else "id"
 
     def __len__(self) -> int:
         return len(self.utterances)
@@ -153,24 +169,14 @@ class FeatureStore:
         return {key: value for key, value in self.__dict__.items() if key not in ("frames", "phonemizer")}
 
 
-def assign_splits(groups: list[str], valid: float, test: float) -> list[str]:
-    """Split of each utterance, from a hash of its group alone: growing a corpus moves nothing between splits.
-
-    Where a small corpus leaves a split empty, the group with the hash nearest to that split is moved into it.
-    """
-    if valid < 0 or test < 0 or valid + test >= 1:
-        raise ValueError(f"valid and test are fractions with valid + test < 1, got {valid} and {test}")
-    place = {group: int.from_bytes(hashlib.sha256(group.encode()).digest()[:8], "big") / 2**64 for group in groups}
-    split = {group: "valid" if x < valid else "test" if x < valid + test else "train" for group, x in place.items()}
-    for name, fraction in (("valid", valid), ("test", test)):
-        spare = sorted((group for group in split if split[group] == "train"), key=place.__getitem__)
-        if fraction > 0 and name not in split.values() and len(spare) > 1:
-            split[spare[0]] = name
-    return [split[group] for group in groups]
-
-
 def write_rows(path: Path, rows: list[dict[str, Any]]) -> None:
-    write_atomically(path, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
+    write_atomically(path, "".join(to_json(row) + "\n" for row in rows))
+
+
+def to_json(row: dict[str, Any]) -> str:
+    """Readable where it can be; halves of UTF-16 pairs, which UTF-8 has no bytes for, are escaped."""
+    text = json.dumps(row, ensure_ascii=False)
+    return text if text.isascii() or not any("\ud800" <= c <= "\udfff" for c in text) else json.dumps(row)
 
 
 def read_rows(path: Path) -> list[dict[str, Any]]:

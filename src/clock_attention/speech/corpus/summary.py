@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from clock_attention.speech.corpus.store import SPLITS, FeatureStore
+from clock_attention.speech.corpus.splits import SPLITS
+from clock_attention.speech.corpus.store import FeatureStore
 
 
 @dataclass(frozen=True)

@@ -5,9 +5,8 @@ It is synthetic speech, distilled from another model's voice: say so wherever re
 
 from __future__ import annotations
 
-import csv
 import random
-from collections.abc import Iterator
+import re
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -16,16 +15,20 @@ from typing import Any
 import numpy as np
 
 from clock_attention.speech.audio.wave import Wave
+from clock_attention.speech.corpus.metadata import check_row, read_table
+from clock_attention.speech.corpus.splits import text_key
+from clock_attention.speech.corpus.store import Rejection
 from clock_attention.speech.text.cleaning import split_phrases, split_sentences
 from clock_attention.speech.text.hibari import HibariPhonemizer
 
 TEACHER_RATE = 24000
 SLOWEST, FASTEST = 0.5, 2.0
+LONGEST_STEM = 40  # letters of a file's name in the ids of its lines
 
 
 @dataclass(frozen=True)
 class Reading:
-    """A phrase for the teacher to read. `group` is the id of the line it was cut from."""
+    """A phrase for the teacher to read. `group` is the key of the text that it was cut from."""
 
     id: str
     group: str
@@ -56,15 +59,21 @@ class Teacher:
         return np.concatenate(parts) if parts else np.zeros(0, np.float32)
 
 
-def read_lines(path: Path) -> Iterator[tuple[str, str]]:
-    """(id, text) from plain text, one utterance a line, or from LJSpeech metadata (`id|text[|normalized]`)."""
-    with open(path, encoding="utf-8-sig", newline="") as file:
-        rows = csv.reader(file, delimiter="|", quoting=csv.QUOTE_NONE)
-        for number, row in enumerate(rows, start=1):
-            if len(row) > 1:
-                yield row[0], row[2] if len(row) > 2 and row[2].strip() else row[1]
-            elif row and row[0].strip():
-                yield f"{path.stem}-{number:05d}", row[0].strip()
+def read_lines(path: Path) -> tuple[list[tuple[str, str]], list[Rejection]]:
+    """(id, text) from plain text, one utterance a line, or from LJSpeech metadata (`id|text[|normalized]`).
+
+    Also the rows that cannot be used, each with its reason.
+    """
+    stem = re.sub(r"[^\w-]+", "-", path.stem).strip("-")[:LONGEST_STEM] or "line"
+    lines, rejected, known = [], [], set[str]()
+    for number, columns in read_table(path):
+        if len(columns) == 1:
+            columns = [f"{stem}-{number:05d}", *columns]
+        if rejection := check_row(number, columns, known):
+            rejected.append(rejection)
+        else:
+            lines.append((columns[0], columns[-1] or columns[1]))
+    return lines, rejected
 
 
 def plan_readings(
@@ -85,9 +94,9 @@ def plan_readings(
     if outside or not speeds:
         raise ValueError(f"the teacher's speeds lie in {SLOWEST}…{FASTEST}, got {speeds}")
     phrases = [
-        (f"{group}.{place:02d}", group, phrase)
-        for group, text in lines
-        for place, phrase in enumerate(split_phrases(text, shortest, longest, seed=f"{seed}:{group}"))
+        (f"{name}.{place:02d}", text_key(text), phrase)
+        for name, text in lines
+        for place, phrase in enumerate(split_phrases(text, shortest, longest, seed=f"{seed}:{name}"))
     ]
     random.Random(f"order:{seed}").shuffle(phrases)
     draw = random.Random(f"speeds:{seed}")

@@ -1,0 +1,65 @@
+"""Tables of utterances, `id|text` or `id|text|normalized text`: rows that can be used, and why others cannot.
+
+Ids become names of files, here and on other machines. They are plain names: no folders, nothing that a file system, a
+terminal or a table could take for something else.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterator
+from pathlib import Path
+
+from clock_attention.speech.corpus.store import Rejection
+
+LONGEST_ID = 200  # bytes; file systems allow 255, and suffixes are added
+FORBIDDEN = frozenset('/\\<>:"|?*')
+
+
+def id_fault(name: str) -> str:
+    """What is wrong with an id, or nothing."""
+    if not name or name.startswith(".") or name != name.strip():
+        return "ids are neither empty nor begin with a dot or space"
+    if wrong := [c for c in name if c in FORBIDDEN or unicodedata.category(c) in ("Cc", "Cs", "Zl", "Zp")]:
+        return (
+            f"{wrong[0]!a} in an id: ids are plain names, without folders, control characters and {' '.join('<>:|?*')}"
+        )
+    if len(name.encode()) > LONGEST_ID:
+        return f"an id of {len(name.encode())} bytes, at most {LONGEST_ID} are allowed"
+    return ""
+
+
+def read_table(path: Path) -> Iterator[tuple[int, list[str]]]:
+    """Number and columns of each row that is not empty. Only line feeds end a row: texts may hold other separators."""
+    for number, line in enumerate(read_utf8(path).replace("\r\n", "\n").split("\n"), start=1):
+        columns = [column.strip() for column in line.split("|")]
+        if columns != [""]:
+            yield number, columns
+
+
+def check_row(number: int, columns: list[str], known: set[str]) -> Rejection | None:
+    """Why a row with an id cannot be used, if so. Remembers ids in `known`."""
+    name = columns[0]
+    if len(columns) not in (2, 3) or not name:
+        line = "|".join(columns)
+        detail = f"{len(columns)} columns, expected `id|text` or `id|text|normalized text`: {line[:60]!r}"
+        return Rejection(short(name) or f"line {number}", "malformed row", f"line {number}: {detail}")
+    if fault := id_fault(name):
+        return Rejection(short(name), "bad id", f"line {number}: {fault}")
+    if name in known:
+        return Rejection(name, "duplicate id", f"line {number} repeats an earlier id")
+    known.add(name)
+    return None
+
+
+def short(name: str) -> str:
+    return name if len(name) <= 60 else name[:60] + "…"
+
+
+def read_utf8(path: Path) -> str:
+    try:
+        return path.read_bytes().decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ValueError(
+            f"{path} is not UTF-8 (byte {error.start}): convert it, e.g. with iconv -f latin1 -t utf-8"
+        ) from None
