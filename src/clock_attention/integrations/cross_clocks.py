@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from clock_attention.attention import IMPLEMENTATIONS, clock_attention, head_scale, without_autocast
-from clock_attention.clocks import CAUSAL_NORMS, PHIS, check_pace, resolve_variance
+from clock_attention.attention import attend, checked_inputs, head_scale
 from clock_attention.integrations.clock_cache import ClockCacheLayer
+from clock_attention.kernels.interface import Wanted, all_valid
+from clock_attention.kernels.portable import without_autocast
+from clock_attention.options import ClockOptions, check_pace
 from clock_attention.streaming import advance_clocks, attend_step, start_clocks
 
 
@@ -21,7 +21,9 @@ class CrossClocks(nn.Module):
         heads: of the attention.
         pace: target steps per source step; a buffer, saved with the model.
         logit_scale: "learned" (one positive number per head, starting at 1) or a constant.
-        phi, variance, log_variance_term, causal_norm, eps, impl: see `clock_attention.clock_attention`.
+        content: True adds the attention's own scaled dot products to the logits: what it compared before becomes the
+            evidence, and the clocks the prior. False: the clocks alone.
+        phi, variance, log_variance_term, causal_norm, eps, impl: see `ClockOptions`; `phi` by name.
     """
 
     pace: Tensor
@@ -32,6 +34,7 @@ class CrossClocks(nn.Module):
         *,
         pace: float = 1.0,
         logit_scale: str | float = "learned",
+        content: bool = False,
         phi: str = "rational",
         variance: str | None = None,
         log_variance_term: bool = False,
@@ -41,20 +44,19 @@ class CrossClocks(nn.Module):
         device: torch.device | None = None,
     ) -> None:
         super().__init__()
-        for name, got, choices in (
-            ("phi", phi, tuple(PHIS)),
-            ("causal_norm", causal_norm, CAUSAL_NORMS),
-            ("impl", impl, IMPLEMENTATIONS),
-        ):
-            if got not in choices:
-                raise ValueError(f"{name}: got {got!r}, expected one of {', '.join(map(repr, choices))}")
+        if not isinstance(phi, str):
+            raise ValueError(f"phi: got {phi!r}, expected a name: it is saved in the model's config")
+        self.options = ClockOptions(
+            clocks="causal",
+            phi=phi,
+            variance=variance,
+            log_variance_term=log_variance_term,
+            causal_norm=causal_norm,
+            eps=eps,
+            impl=impl,
+        )
         check_pace(pace, 1)
-        self.phi = phi
-        self.variance = resolve_variance(variance, "causal")
-        self.log_variance_term = log_variance_term
-        self.causal_norm = causal_norm
-        self.eps = eps
-        self.impl = impl
+        self.content = content
         self.constant_scale = 1.0
         self.log_scale: nn.Parameter | None = None
         if logit_scale == "learned":
@@ -86,16 +88,20 @@ class CrossClocks(nn.Module):
         value: Tensor,
         key_padding: Tensor | None,
         *,
+        scaling: float,
         dropout: float = 0.0,
         need_weights: bool = False,
         cache: ClockCacheLayer | None = None,
     ) -> tuple[Tensor, Tensor | None]:
-        """Projected queries (B, H, S, D) meet keys (B, H, T, D); output (B, H, S, Dv), weights (B, H, S, T) or None."""
+        """Projected queries (B, H, S, D) meet keys (B, H, T, D); output (B, H, S, Dv), weights (B, H, S, T) or None.
+
+        `scaling` is the attention's own factor of its dot products, for the content.
+        """
         weights: Tensor | None
         if cache is not None and cache.steps:
-            output, weights = self.go_on(query, key, value, key_padding, cache)
+            output, weights = self.go_on(query, key, value, key_padding, scaling, cache)
         else:
-            output, weights = self.first_pass(query, key, value, key_padding, need_weights or dropout > 0)
+            output, weights = self.first_pass(query, key, value, key_padding, scaling, need_weights or dropout > 0)
             if cache is not None:
                 cache.seen = query
         if cache is not None:
@@ -106,59 +112,50 @@ class CrossClocks(nn.Module):
         return output.to(value.dtype), weights if need_weights else None
 
     def first_pass(
-        self, query: Tensor, key: Tensor, value: Tensor, key_padding: Tensor | None, need_weights: bool
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        key_padding: Tensor | None,
+        scaling: float,
+        need_weights: bool,
     ) -> tuple[Tensor, Tensor | None]:
         """The target from its first step on, all steps at once."""
-        return clock_attention(
-            query,
-            key,
-            value,
-            key_padding_mask=key_padding,
-            clocks="causal",
-            phi=self.phi,
-            variance=self.variance,
-            log_variance_term=self.log_variance_term,
-            logit_scale=self.logit_scale,
-            pace=self.pace,
-            causal_norm=self.causal_norm,
-            eps=self.eps,
-            impl=self.impl,
-            return_weights=need_weights,
-        )
+        content = (query * scaling, key) if self.content else None
+        masks = (None, key_padding, None)
+        inputs = checked_inputs(query, key, value, *masks, content, self.logit_scale, self.pace, self.options)
+        output, weights, _, _ = attend(inputs, self.options, Wanted(weights=need_weights))
+        return output, weights
 
     def go_on(
-        self, query: Tensor, key: Tensor, value: Tensor, key_padding: Tensor | None, cache: ClockCacheLayer
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        key_padding: Tensor | None,
+        scaling: float,
+        cache: ClockCacheLayer,
     ) -> tuple[Tensor, Tensor]:
         """Steps that follow those in the cache."""
-        running: dict[str, Any] = {"norm": self.causal_norm, "phi": self.phi, "eps": self.eps}
         with without_autocast(query.device):
             state = cache.state
             if state is None:
-                valid = torch.ones(key.shape[::2], dtype=torch.bool, device=key.device)
-                if key_padding is not None:
-                    valid = ~key_padding
-                state = start_clocks(
-                    key, value, valid, pace=self.pace, phi=self.phi, variance=self.variance, eps=self.eps
-                )
+                valid = all_valid(key) if key_padding is None else ~key_padding
+                content_key = key if self.content else None
+                state = start_clocks(key, value, valid, self.options, pace=self.pace, content_key=content_key)
                 assert cache.seen is not None
                 for step in cache.seen.unbind(2):
-                    state = advance_clocks(state, step, **running)
+                    state = advance_clocks(state, step, self.options)
                 cache.seen = None
             scale = head_scale(self.logit_scale, query.shape[1], state.last)
             outputs, weights = [], []
             for step in query.unbind(2):
-                state = advance_clocks(state, step, **running)
-                output, weight = attend_step(
-                    state,
-                    variance=self.variance,
-                    log_variance_term=self.log_variance_term,
-                    logit_scale=scale,
-                    eps=self.eps,
-                )
+                state = advance_clocks(state, step, self.options)
+                output, weight = attend_step(state, self.options, scale, step * scaling if self.content else None)
                 outputs.append(output)
                 weights.append(weight)
             cache.state = state
         return torch.stack(outputs, 2), torch.stack(weights, 2)
 
     def extra_repr(self) -> str:
-        return f"phi={self.phi!r}, variance={self.variance!r}, causal_norm={self.causal_norm!r}"
+        return f"content={self.content}, {self.options}"

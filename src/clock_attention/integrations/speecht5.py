@@ -56,6 +56,7 @@ class ClockSpeechT5Attention(SpeechT5Attention):
             key,
             value,
             padding,
+            scaling=1.0,  # the queries are scaled already
             dropout=self.dropout if self.training else 0.0,
             need_weights=output_attentions,
             cache=layer,

@@ -21,10 +21,10 @@ from torch import Tensor, nn
 from transformers import AttentionInterface, PreTrainedModel
 from transformers.utils import output_capturing
 
-from clock_attention.clocks import check_pace
 from clock_attention.integrations.clock_cache import clock_layer
 from clock_attention.integrations.cross_clocks import CrossClocks
 from clock_attention.integrations.speecht5 import ClockSpeechT5Attention, is_speecht5_attention
+from clock_attention.options import check_pace
 
 NAME = "clock"
 CROSS_ATTENTIONS = ("encoder_attn", "EncDecAttention", "crossattention", "cross_attn", "encoder_decoder_attention")
@@ -37,13 +37,15 @@ def use_clock_attention(model: PreTrainedModel, **options: Any) -> PreTrainedMod
     Pegasus, Whisper, Moonshine, T5, Musicgen, BERT and others as decoders of an `EncoderDecoderModel`), and for
     SpeechT5. Others are refused with the reason. Training, `generate` with its cache, beam search,
     `output_attentions`, gradient checkpointing, `Trainer`, PEFT and `save_pretrained`/`from_pretrained` work as before;
-    the model must then be trained, as its projections were made for another attention.
+    the model must then be trained, as its projections were made for another attention. Only padding at the end of
+    the target is harmless: these decoders do not tell their cross-attention about any.
 
     Args:
         model: any `PreTrainedModel` with a decoder.
         options: of `CrossClocks`: `pace` (target steps per source step, measured on the training data, default 1),
-            `logit_scale`, `phi`, `variance`, `log_variance_term`, `causal_norm`, `eps`, `impl`. There is no `clocks`:
-            these models predict the next step from the last, so only causal clocks are honest here.
+            `logit_scale`, `content` (keep the model's own dot products as evidence beside the clocks), `phi`,
+            `variance`, `log_variance_term`, `causal_norm`, `eps`, `impl`. There is no `clocks`: these models predict
+            the next step from the last, so only causal clocks are honest here.
     """
     if not isinstance(model, PreTrainedModel):
         raise TypeError(
@@ -152,6 +154,7 @@ def attend_by_clocks(
     key: Tensor,
     value: Tensor,
     attention_mask: Tensor | None,
+    scaling: float | None = None,
     dropout: float = 0.0,
     output_attentions: bool | None = None,
     clock_cache: Any = None,
@@ -175,6 +178,7 @@ def attend_by_clocks(
         key,
         value,
         padding_of(attention_mask),
+        scaling=query.shape[-1] ** -0.5 if scaling is None else scaling,
         dropout=dropout,
         need_weights=bool(output_attentions) or recording(module.config),
         cache=clock_cache,
