@@ -33,7 +33,7 @@ VocoderName = Annotated[str, typer.Option(help="auto, hifigan, hifigan-universal
 Workers = Annotated[int, typer.Option(min=1, help="Processes that vocode and recognise.")]
 Out = Annotated[Path, typer.Option(help="Folder of results, with their cache.")]
 KeepAudio = Annotated[bool, typer.Option("--keep-audio", help="Keep the audio, as flac, in OUT/audio.")]
-Predictors = Annotated[list[str] | None, typer.Option("--mos", help="Predict opinion scores: dnsmos.")]
+Predictors = Annotated[list[str] | None, typer.Option("--mos", help="Predict opinion scores: dnsmos, distillmos.")]
 Whole = Annotated[bool, typer.Option("--whole", help="Speak long sentences in one piece instead of in phrases.")]
 Checkpoint = Annotated[str, typer.Option(help="Of a training run: best, last, or a checkpoint file.")]
 Devices = Annotated[int, typer.Option(min=1, help="Ranks on each node; each takes its share of the prompts.")]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from importlib.util import find_spec
 from types import SimpleNamespace
 
 import numpy as np
@@ -36,5 +37,16 @@ def test_what_is_missing_or_unknown_is_named(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.delitem(sys.modules, "speechmos.dnsmos", raising=False)
     with pytest.raises(ModuleNotFoundError, match=r"clock-attention\[mos\]"):
         load_predictor("dnsmos")
-    with pytest.raises(ValueError, match=r"unknown predictor .*'mosnet'; choose one of dnsmos"):
+    with pytest.raises(ValueError, match=r"unknown predictor .*'mosnet'; choose one of dnsmos, distillmos"):
         load_predictor("mosnet")
+
+
+@pytest.mark.slow
+def test_distillmos_hears_noise() -> None:
+    if find_spec("distillmos") is None:  # importing it would need torchaudio
+        pytest.skip("the package distillmos is not installed (extra mos)")
+    predictor = load_predictor("distillmos")
+    noise = np.random.default_rng(0).normal(0, 0.1, 22050).astype(np.float32)
+    assert predictor(noise, 22050)["mos"] < 2
+    with pytest.raises(ValueError, match="empty recording"):
+        predictor(np.zeros(0, np.float32), 22050)

@@ -35,6 +35,18 @@ class Features(Protocol):
     def tokens(self, index: int) -> Tensor: ...
 
 
+class TimedFeatures(Features, Protocol):
+    """Features of a corpus that was aligned: where each token is, and the pitch of each frame."""
+
+    pitch_mean: float
+    pitch_std: float
+    energy_mean: float
+    energy_std: float
+
+    def durations(self, index: int) -> Tensor: ...
+    def pitch(self, index: int) -> Tensor: ...
+
+
 class Corpus(Features, Protocol):
     """What a run asks of a feature store."""
 

@@ -1,0 +1,118 @@
+"""Batches and losses of the model that learns along an alignment."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from clock_attention.speech.corpus.protocols import TimedFeatures
+from clock_attention.speech.model.aligned import AlignedPrediction
+from clock_attention.speech.model.model import past_end
+from clock_attention.speech.training.batching import Plan, stretch
+
+
+class AlignedBatch(NamedTuple):
+    """One batch on one process. Lengths say where padding starts; silences before and after count as tokens."""
+
+    tokens: Tensor  # without the silences (B, T)
+    token_lengths: Tensor  # (B,)
+    mel: Tensor  # standardised (B, S, M)
+    frames: Tensor  # (B,)
+    pace: Tensor  # times as fast as natural (B,)
+    durations: Tensor  # frames (B, T + 2)
+    energy: Tensor  # standardised mean log-mel of each token (B, T + 2)
+    pitch: Tensor  # standardised log F0, 0 where unvoiced (B, S)
+    voiced: Tensor  # 1 or 0 (B, S)
+
+    def to(self, device: torch.device) -> AlignedBatch:
+        return AlignedBatch(*(tensor.to(device, non_blocking=True) for tensor in self))
+
+
+class AlignedLosses(NamedTuple):
+    """Means over one process's share of the batch, scaled so that shares add up to the mean of the whole batch."""
+
+    mel: Tensor
+    duration: Tensor
+    energy: Tensor
+    pitch: Tensor
+    voicing: Tensor
+
+
+def collate_aligned(store: TimedFeatures, plan: Plan) -> AlignedBatch:
+    """Load, standardise, stretch and pad the utterances of a plan."""
+    mels, pitches, durations, energies, paces = [], [], [], [], []
+    for item, frames in zip(plan.items, plan.frames, strict=True):
+        mel, pitch, duration = store.mel(item), store.pitch(item), store.durations(item)
+        natural = store.utterances[item].natural_frames
+        if len(mel) != frames:
+            duration = stretched_durations(duration, frames)
+            nearest = ((torch.arange(frames) + 0.5) * len(mel) / frames).long()
+            mel, pitch = stretch(mel, frames), pitch[nearest]
+        mels.append(mel)
+        pitches.append(pitch)
+        durations.append(duration)
+        energies.append((token_means(mel.mean(1), duration, store.energy_mean) - store.energy_mean) / store.energy_std)
+        paces.append(natural / frames)
+    sources = [store.tokens(item) for item in plan.items]
+    pad = torch.nn.utils.rnn.pad_sequence
+    mel, pitch, frames_of = pad(mels, batch_first=True), pad(pitches, batch_first=True), torch.tensor(plan.frames)
+    voiced = (pitch > 0).float()
+    present = ~past_end(frames_of, mel.shape[1])
+    return AlignedBatch(
+        tokens=pad(sources, batch_first=True),
+        token_lengths=torch.tensor([len(source) for source in sources]),
+        mel=((mel - store.mean) / store.std) * present[..., None],
+        frames=frames_of,
+        pace=torch.tensor(paces),
+        durations=pad(durations, batch_first=True),
+        energy=pad(energies, batch_first=True),
+        pitch=(pitch - store.pitch_mean) / store.pitch_std * voiced,
+        voiced=voiced,
+    )
+
+
+def stretched_durations(durations: Tensor, frames: int) -> Tensor:
+    """Whole durations in the same proportions that sum to `frames`."""
+    ends = (durations.double().cumsum(0) * frames / durations.sum()).round()
+    return torch.diff(ends, prepend=torch.zeros(1, dtype=torch.float64)).float()
+
+
+def token_means(values: Tensor, durations: Tensor, empty: float) -> Tensor:
+    """Mean of values (S,) over the frames of each token (T,); `empty` where a token has none."""
+    ends = durations.long().cumsum(0)
+    sums = F.pad(values.double().cumsum(0), (1, 0))
+    means = (sums[ends] - sums[ends - durations.long()]) / durations.clamp(min=1)
+    return torch.where(durations > 0, means, empty).float()
+
+
+def aligned_losses(
+    prediction: AlignedPrediction, batch: AlignedBatch, *, all_frames: int, all_tokens: int
+) -> AlignedLosses:
+    """What one process's share of a batch adds to the losses.
+
+    Durations are learned at natural pace. The silence before an utterance says where a recording was cut, not how it
+    was spoken: it is not learned.
+
+    Args:
+        all_frames, all_tokens: of the whole batch over all processes: every frame and token then weighs the same.
+    """
+    present = ~past_end(batch.frames, batch.mel.shape[1])
+    tokens = ~past_end(batch.token_lengths + 2, batch.durations.shape[1])
+    tokens[:, 0] = False
+    natural = torch.log1p(batch.durations * batch.pace[:, None])
+    voiced = batch.voiced * present
+    voicing = F.binary_cross_entropy_with_logits(prediction.voiced.float(), batch.voiced, reduction="none")
+
+    def mean(values: Tensor, where: Tensor, count: int) -> Tensor:
+        return (values * where).sum() / count
+
+    return AlignedLosses(
+        mel=mean((prediction.mel.float() - batch.mel).abs().mean(-1), present, all_frames),
+        duration=mean((prediction.log_duration.float() - natural).abs(), tokens, all_tokens),
+        energy=mean((prediction.energy.float() - batch.energy).abs(), tokens, all_tokens),
+        pitch=mean((prediction.pitch.float() - batch.pitch).abs(), voiced, all_frames),
+        voicing=mean(voicing, present, all_frames),
+    )

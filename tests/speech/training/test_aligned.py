@@ -1,0 +1,101 @@
+"""Batches and losses along an alignment, against their definitions written out."""
+
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from clock_attention.speech.model.aligned import AlignedPrediction
+from clock_attention.speech.training.aligned import (
+    aligned_losses,
+    collate_aligned,
+    stretched_durations,
+    token_means,
+)
+from clock_attention.speech.training.batching import Plan
+
+
+class Store:
+    """Three utterances with known timing."""
+
+    mean, std = torch.tensor([1.0, 2.0]), torch.tensor([2.0, 4.0])
+    pitch_mean, pitch_std, energy_mean, energy_std = 5.0, 0.5, 1.0, 2.0
+
+    def __init__(self) -> None:
+        draw = torch.Generator().manual_seed(0)
+        self.timing = [torch.tensor(row).float() for row in ([1, 3, 0, 4, 2], [2, 2, 1], [1, 5, 5, 1])]
+        lengths = [int(row.sum()) for row in self.timing]
+        self.mels = [torch.randn(length, 2, generator=draw) for length in lengths]
+        self.pitches = [torch.where(torch.rand(n, generator=draw) < 0.5, 5.2, 0.0) for n in lengths]
+        self.utterances = [SimpleNamespace(natural_frames=2 * n, frames=n) for n in lengths]
+
+    def mel(self, index):
+        return self.mels[index]
+
+    def pitch(self, index):
+        return self.pitches[index]
+
+    def durations(self, index):
+        return self.timing[index]
+
+    def tokens(self, index):
+        return torch.arange(len(self.timing[index]) - 2)
+
+
+def test_a_batch_holds_each_utterance_and_nothing_else():
+    store = Store()
+    batch = collate_aligned(store, Plan((0, 1), (10, 5)))
+    assert batch.durations.tolist() == [[1, 3, 0, 4, 2], [2, 2, 1, 0, 0]]
+    assert batch.token_lengths.tolist() == [3, 1]
+    assert batch.pace.tolist() == [2, 2]
+    torch.testing.assert_close(batch.mel[1, :5], (store.mels[1] - store.mean) / store.std)
+    assert (batch.mel[1, 5:] == 0).all()
+    assert (batch.voiced[1, 5:] == 0).all()
+    voiced = store.pitches[0] > 0
+    torch.testing.assert_close(batch.pitch[0][voiced], torch.full((int(voiced.sum()),), (5.2 - 5.0) / 0.5))
+    expected = (store.mels[0][1:4].mean() - 1.0) / 2.0  # the second token has frames 1, 2 and 3
+    torch.testing.assert_close(batch.energy[0, 1], expected)
+    assert batch.energy[0, 2] == 0, "a token without frames has the mean energy"
+
+
+def test_stretching_keeps_the_proportions_and_the_sum():
+    durations = torch.tensor([1.0, 3, 0, 4, 2])
+    for frames in (5, 10, 17, 30):
+        found = stretched_durations(durations, frames)
+        assert int(found.sum()) == frames
+        assert (found - durations * frames / 10).abs().max() <= 1
+    batch = collate_aligned(Store(), Plan((0,), (15,)))
+    assert int(batch.durations.sum()) == 15 == batch.mel.shape[1] == batch.pitch.shape[1]
+    assert float(batch.pace) == pytest.approx(20 / 15)
+
+
+def test_token_means_are_means():
+    found = token_means(torch.tensor([1.0, 2, 3, 10]), torch.tensor([1.0, 0, 2, 1]), empty=-7.0)
+    assert found.tolist() == [1, -7, 2.5, 10]
+
+
+def test_shares_of_a_batch_add_up_to_its_losses():
+    store, draw = Store(), torch.Generator().manual_seed(1)
+    plans = [Plan((0, 1, 2), (10, 5, 12)), Plan((0,), (10,)), Plan((1,), (5,)), Plan((2,), (12,))]
+    outputs = {}
+
+    def prediction(items):
+        rows = []
+        for item in items:
+            if item not in outputs:
+                n, t = len(store.mels[item]), len(store.timing[item])
+                sizes = ((n, 2), (t,), (t,), (n,), (n,))
+                outputs[item] = [torch.randn(*size, generator=draw) for size in sizes]
+            rows.append(outputs[item])
+        pad = torch.nn.utils.rnn.pad_sequence
+        return AlignedPrediction(*(pad([row[k] for row in rows], batch_first=True) for k in range(5)))
+
+    totals = {"all_frames": 27, "all_tokens": 9}
+    whole, *shares = (aligned_losses(prediction(plan.items), collate_aligned(store, plan), **totals) for plan in plans)
+    for name in whole._fields:
+        torch.testing.assert_close(getattr(whole, name), sum(getattr(share, name) for share in shares))
+    mel = sum((outputs[i][0] - (store.mels[i] - store.mean) / store.std).abs().sum() for i in range(3)) / (27 * 2)
+    torch.testing.assert_close(whole.mel, mel)
+    natural = [torch.log1p(2 * store.timing[i]) for i in range(3)]
+    duration = sum((outputs[i][1] - natural[i])[1:].abs().sum() for i in range(3)) / 9
+    torch.testing.assert_close(whole.duration, duration)
