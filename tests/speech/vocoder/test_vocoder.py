@@ -7,6 +7,7 @@ import json
 import pickle
 import sys
 import warnings
+import zipfile
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -320,3 +321,64 @@ def test_damaged_weights_are_not_loaded(folder: Path) -> None:
     torch.save({"generator": state}, folder / "generator_v1")
     with pytest.raises(VocoderError, match=r"conv_post\.bias"):
         load_generator(folder / "generator_v1", HifiganConfig.read(folder / "config.json"))
+
+
+HOSTILE: list[dict[str, object]] = [
+    {"upsample_rates": [2**63, 4]},
+    {"upsample_rates": [0, 4]},
+    {"upsample_rates": []},
+    {"upsample_rates": "88"},
+    {"upsample_rates": [True, 4]},
+    {"upsample_rates": [2.5, 4]},
+    {"upsample_kernel_sizes": [10**9, 10**9]},
+    {"upsample_kernel_sizes": [1, 1]},
+    {"upsample_kernel_sizes": [17, 17]},
+    {"upsample_kernel_sizes": None},
+    {"upsample_initial_channel": 2**40},
+    {"upsample_initial_channel": -8},
+    {"upsample_initial_channel": 7},
+    {"upsample_initial_channel": "512"},
+    {"resblock_kernel_sizes": [4]},
+    {"resblock_kernel_sizes": []},
+    {"resblock_dilation_sizes": []},
+    {"resblock_dilation_sizes": [[]]},
+    {"resblock_dilation_sizes": [[10**12]]},
+    {"resblock_dilation_sizes": 3},
+    {"sampling_rate": None},
+    {"sampling_rate": 10**30},
+    {"fmax": "high"},
+    {"hop_size": 0},
+    {"hop_size": 12},
+    {"num_mels": 10**9},
+    {"n_fft": [1024]},
+    {"win_size": {}},
+]
+
+
+@pytest.mark.parametrize("change", HOSTILE, ids=str)
+def test_hostile_configurations_are_refused_in_words(folder: Path, change: dict[str, object]) -> None:
+    path = folder / "config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
+    with pytest.raises(VocoderError, match=r"config\.json"):
+        load_vocoder(folder, MEL)
+
+
+def test_configurations_that_are_hardly_json(folder: Path) -> None:
+    for content in (b"[" * 100_000, b"\xff\xfe", b"", b"null", b'{"a": ' + b"9" * 5000 + b"}"):
+        (folder / "config.json").write_bytes(content)
+        with pytest.raises(VocoderError, match=r"config\.json"):
+            load_vocoder(folder, MEL)
+
+
+def test_a_few_bytes_do_not_become_gigabytes(folder: Path) -> None:
+    state = {name: torch.zeros(1).expand(10**12) for name in ("conv_pre.weight", "conv_pre.bias")}
+    torch.save({"generator": state}, folder / "generator_wide")
+    bomb = folder / "generator_bomb"
+    torch.save({"generator": {"conv_pre.bias": torch.zeros(10**6)}}, folder / "plain")
+    with zipfile.ZipFile(folder / "plain") as source, zipfile.ZipFile(bomb, "w", zipfile.ZIP_DEFLATED) as packed:
+        for name in source.namelist():
+            packed.writestr(name, source.read(name))
+    (folder / "plain").unlink()
+    for path, message in ((folder / "generator_wide", "a tensor of shape"), (bomb, "compressed")):
+        with pytest.raises(VocoderError, match=message):
+            load_vocoder(path, MEL)

@@ -92,7 +92,7 @@ def test_the_last_checkpoint_can_be_exported_too(run, tmp_path):
     ("change", "message"),
     [
         (lambda card: card.update(format=99), "voice format 99, this version reads 1"),
-        (lambda card: card["model"].update(width=32), r"shape \(10, 16\), voice.json asks for \(10, 32\)"),
+        (lambda card: card["model"].update(width=32), r"shape \(10, 16\), the model asks for \(10, 32\)"),
         (lambda card: card["model"].update(decoder_layers=2), "missing decoder.1"),
         (lambda card: card["model"].update(colour="red"), "model.colour: Extra inputs"),
         (lambda card: card["model"].pop("width"), "shape"),

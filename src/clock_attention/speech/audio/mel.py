@@ -10,7 +10,10 @@ from torch import Tensor, nn
 
 from clock_attention.speech.audio.wave import Wave
 
-Count = Annotated[int, Field(gt=0)]
+# Upper bounds far above any definition in use: tables of these sizes are allocated.
+Rate = Annotated[int, Field(gt=0, le=400_000)]
+Samples = Annotated[int, Field(gt=0, le=16_384)]
+Bins = Annotated[int, Field(gt=0, le=512)]
 Positive = Annotated[float, Field(gt=0)]
 NonNegative = Annotated[float, Field(ge=0)]
 
@@ -18,13 +21,13 @@ NonNegative = Annotated[float, Field(ge=0)]
 class MelConfig(BaseModel):
     """A mel definition. Two presets: the paper's (torchaudio's defaults) and HiFi-GAN's, which its vocoders expect."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
-    sample_rate: Count = 22050
-    n_fft: Count = 1024
-    win_length: Count = 1024
-    hop_length: Count = 256
-    n_mels: Count = 80
+    sample_rate: Rate = 22050
+    n_fft: Samples = 1024
+    win_length: Samples = 1024
+    hop_length: Samples = 256
+    n_mels: Bins = 80
     f_min: NonNegative = 0.0
     f_max: Positive = 11025.0
     mel_scale: Literal["htk", "slaney"] = "htk"
@@ -39,8 +42,8 @@ class MelConfig(BaseModel):
 
     @model_validator(mode="after")
     def _consistent(self) -> MelConfig:
-        if self.win_length > self.n_fft:
-            raise ValueError(f"win_length {self.win_length} exceeds n_fft {self.n_fft}")
+        if max(self.win_length, self.hop_length) > self.n_fft:
+            raise ValueError(f"win_length {self.win_length} or hop_length {self.hop_length} exceeds n_fft {self.n_fft}")
         if not self.f_min < self.f_max <= self.sample_rate / 2:
             raise ValueError(
                 f"need f_min < f_max <= sample_rate / 2, got {self.f_min}, {self.f_max}, {self.sample_rate}"

@@ -11,14 +11,14 @@ from clock_attention.speech.corpus.protocols import Corpus
 class Language(BaseModel):
     """How text becomes tokens and frames become numbers: what a model cannot be used without."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     phonemizer: str
     symbols: tuple[str, ...]
     mel: MelConfig
     mean: tuple[float, ...]  # of each mel bin
     std: tuple[float, ...]
-    mpr: float = Field(gt=0)  # mel frames per phoneme of natural speech
+    mpr: float = Field(gt=0, le=1000)  # mel frames per phoneme of natural speech
 
     @model_validator(mode="after")
     def _consistent(self) -> Language:

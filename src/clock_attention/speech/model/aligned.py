@@ -23,6 +23,7 @@ from clock_attention.speech.model.model import Clocks, Synthesis, past_end
 
 POSITION_FEATURES = 8
 PITCH_FEATURES = 64
+MOST_FRAMES = 1000.0  # of a token, whatever the weights say
 SILENCE_BEFORE, SILENCE_AFTER = 3.0, 6.0  # frames around an utterance, at natural pace
 
 
@@ -230,7 +231,7 @@ def natural_durations(encoding: Encoding, lengths: Tensor) -> Tensor:
 
     Optional tokens below one frame take none, all others at least one.
     """
-    duration = encoding.log_duration.float().expm1()
+    duration = encoding.log_duration.float().expm1().nan_to_num(1.0).clamp(max=MOST_FRAMES)
     duration = torch.where(encoding.optional & (duration < 1), 0.0, duration.clamp(min=1.0))
     duration = duration.masked_fill(encoding.padding, 0.0)
     duration[:, 0] = SILENCE_BEFORE

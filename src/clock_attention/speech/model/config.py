@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, Discriminator, Field, PositiveFloat, PositiveInt, Tag, model_validator
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, model_validator
 
+# Upper bounds far above any model in use: a configuration is a few bytes from anybody, and the memory is ours.
 Share = Annotated[float, Field(ge=0, lt=1)]
+Size = Annotated[int, Field(ge=1, le=4096)]
+Depth = Annotated[int, Field(ge=1, le=64)]
+Symbols = Annotated[int, Field(ge=1, le=4096)]
+Mels = Annotated[int, Field(ge=1, le=512)]
 
 
 class Section(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
 class ModelConfig(Section):
@@ -19,14 +24,14 @@ class ModelConfig(Section):
     architecture: ClassVar[str] = "attention"
     cross_attention: Literal["clock", "dot"] = "clock"
     decoding: Literal["parallel", "autoregressive"] = "parallel"
-    symbols: PositiveInt = 42  # taken from the corpus when training starts
-    mels: PositiveInt = 80  # likewise
+    symbols: Symbols = 42  # taken from the corpus when training starts
+    mels: Mels = 80  # likewise
 
-    width: PositiveInt = 256
-    heads: PositiveInt = 4
-    encoder_layers: PositiveInt = 6
-    decoder_layers: PositiveInt = 4
-    feed_forward: PositiveInt = 1024
+    width: Size = 256
+    heads: Depth = 4
+    encoder_layers: Depth = 6
+    decoder_layers: Depth = 4
+    feed_forward: Annotated[int, Field(ge=1, le=16384)] = 1024
     feed_forward_kernel: Literal[1, 3, 5, 7, 9] = 1  # 1: the Transformer's linear layers; more: a convolution over time
     norm_first: bool = False
     dropout: Share = 0.1
@@ -34,8 +39,8 @@ class ModelConfig(Section):
     out_proj: bool = False  # output projection of the cross-attention
     # Clock attention only; dot attention's projections can scale themselves. Learned or constant, from this value.
     logit_scale: Literal["learned", "constant"] = "constant"
-    logit_scale_start: PositiveFloat = 1.0
-    clock_width: PositiveInt | None = None  # channels of each head's clock; None: the head's width, as in the paper
+    logit_scale_start: Annotated[float, Field(gt=0, le=1e6)] = 1.0
+    clock_width: Size | None = None  # channels of each head's clock; None: the head's width, as in the paper
 
     # Encoder: sinusoids, or relative positions by rotation in self-attention, which no text is too long for.
     encoder_positions: Literal["absolute", "rotary"] = "absolute"
@@ -45,11 +50,11 @@ class ModelConfig(Section):
     positions: Literal["absolute", "normalized", "rotary"] = "absolute"
 
     frames_per_step: Annotated[int, Field(ge=1, le=8)] = 1  # the reduction factor: mel frames per decoder step
-    postnet_layers: Annotated[int, Field(ge=0)] = 0
+    postnet_layers: Annotated[int, Field(ge=0, le=64)] = 0
     # Autoregressive decoding only.
     clocks: Literal["causal", "unnormalized"] = "causal"  # unnormalized: as printed in the paper
     causal_norm: Literal["none", "rms", "channel", "cumulative"] = "none"
-    prenet_width: Annotated[int, Field(ge=0)] = (
+    prenet_width: Annotated[int, Field(ge=0, le=4096)] = (
         0  # 0: one linear layer; else two ReLU layers of this width with dropout
     )
     prenet_dropout: Share = 0.5
@@ -72,17 +77,13 @@ class ModelConfig(Section):
         return self.clocks if self.autoregressive else "normalized"
 
 
-Size = Annotated[int, Field(ge=1, le=4096)]
-Depth = Annotated[int, Field(ge=1, le=64)]
-
-
 class AlignedConfig(Section):
     """The acoustic model that learns along an alignment: durations, prosody and a convolutional decoder."""
 
     architecture: Literal["aligned"] = "aligned"
-    symbols: PositiveInt = 42  # taken from the corpus when training starts
-    mels: PositiveInt = 80  # likewise
-    boundaries: Annotated[int, Field(ge=0)] = 5  # likewise: the first symbols, which may take no frames
+    symbols: Symbols = 42  # taken from the corpus when training starts
+    mels: Mels = 80  # likewise
+    boundaries: Annotated[int, Field(ge=0, le=4096)] = 5  # likewise: the first symbols, which may take no frames
 
     width: Size = 192
     heads: Depth = 4

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 # Frames per token of unhurried English: normalized positions then look like the absolute ones of natural speech, and
 # the length model starts with a sensible guess.
 NATURAL_MPR = 6.0
+MOST_MPR = 100.0  # no token lasts longer on average, whatever the weights say
 
 
 class LengthModel(nn.Module):

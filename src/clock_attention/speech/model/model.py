@@ -13,7 +13,7 @@ from clock_attention import ClockAttention, ClockState, decoding_over
 from clock_attention.clocks import causal_norm, clock_pair, edge_rates, mean_rate, resolve_phi
 from clock_attention.speech.model.config import ModelConfig
 from clock_attention.speech.model.layers import DecoderLayer, EncoderLayer, LayerState, Postnet, Prenet, sinusoids
-from clock_attention.speech.model.length import NATURAL_MPR, LengthModel
+from clock_attention.speech.model.length import MOST_MPR, NATURAL_MPR, LengthModel
 
 
 class Memory(NamedTuple):
@@ -217,7 +217,9 @@ class SpeechModel(nn.Module):
         return self.predicted_frames(self.encode(tokens, lengths))
 
     def predicted_frames(self, memory: Memory) -> Tensor:
-        return self.length(memory.encoded, memory.padding).exp().round().long().clamp(min=1)
+        """At most what a token can last: nonsense in the weights must not become gigabytes of silence."""
+        frames = self.length(memory.encoded, memory.padding).exp().nan_to_num(1.0)
+        return frames.minimum(MOST_MPR * memory.lengths).round().long().clamp(min=1)
 
     def speak_at_once(self, memory: Memory, frames: Tensor) -> Synthesis:
         steps = self.steps(frames)

@@ -6,12 +6,12 @@ import contextlib
 import logging
 import os
 import re
-import zipfile
 from pathlib import Path
 from typing import Any
 
-import torch
 from lightning_fabric import Fabric
+
+from clock_attention.speech.model.weights import load_torch
 
 logger = logging.getLogger(__name__)
 
@@ -73,17 +73,12 @@ def link_atomically(source: Path, target: Path) -> None:
 def read(path: Path) -> dict[str, Any]:
     """The contents of a checkpoint, as plain tensors and numbers on the CPU."""
     try:
-        with zipfile.ZipFile(path) as archive:  # torch does not look at the check sums that it writes
-            changed = archive.testzip()
-        state = torch.load(path, map_location="cpu", weights_only=True)
+        state = load_torch(path)
     except FileNotFoundError:
         raise
     except Exception as error:
-        raise DamagedCheckpointError(
-            f"{path}: not a checkpoint of this program, or damaged ({type(error).__name__})"
-        ) from error
-    if changed is not None:
-        raise DamagedCheckpointError(f"{path}: damaged (the check sum of {changed} is wrong)")
+        reason = error if type(error) is ValueError else type(error).__name__  # torch's own are pages long
+        raise DamagedCheckpointError(f"{path}: not a checkpoint of this program, or damaged ({reason})") from error
     if not isinstance(state, dict) or state.get("format") != FORMAT:
         found = state.get("format") if isinstance(state, dict) else None
         raise ValueError(f"{path}: checkpoint format {found}, this version reads {FORMAT}")

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from math import prod
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import torch
+from pydantic import BaseModel, Field, ValidationError, model_validator
 from safetensors.torch import load_file
 from torch import Tensor, nn
 from torch.nn.functional import leaky_relu
 
 from clock_attention.speech.audio.mel import PRESETS, MelConfig
+from clock_attention.speech.model.weights import load_torch, weights_fault
 
 SLOPE = 0.1
 # The last activation has torch's default slope instead, in the published code and so in the published weights.
@@ -35,6 +38,39 @@ class VocoderError(ValueError):
     """A vocoder that cannot be had, or that does not fit the voice."""
 
 
+# Bounds far above any published generator: a configuration is a few bytes from anybody, and the memory is ours.
+Whole = Annotated[int, Field(strict=True, ge=1, le=64)]
+Kernel = Annotated[int, Field(strict=True, ge=1, le=256)]
+Stages = Annotated[tuple[Whole, ...], Field(min_length=1, max_length=8)]
+Kernels = Annotated[tuple[Kernel, ...], Field(min_length=1, max_length=8)]
+
+
+class GeneratorOptions(BaseModel):
+    """What the generator needs of a `config.json`, checked: sizes that fit each other and no memory's end."""
+
+    upsample_rates: Stages
+    upsample_kernel_sizes: Kernels
+    upsample_initial_channel: Annotated[int, Field(strict=True, ge=1, le=4096)]
+    resblock_kernel_sizes: Kernels
+    resblock_dilation_sizes: Annotated[tuple[Stages, ...], Field(min_length=1, max_length=8)]
+
+    @model_validator(mode="after")
+    def _consistent(self) -> GeneratorOptions:
+        rates, kernels = self.upsample_rates, self.upsample_kernel_sizes
+        if len(rates) != len(kernels):
+            raise ValueError(f"{len(rates)} upsample_rates and {len(kernels)} upsample_kernel_sizes")
+        for rate, kernel in zip(rates, kernels, strict=True):
+            if kernel < rate or (kernel - rate) % 2:
+                raise ValueError(f"an upsampling by {rate} with a kernel of {kernel}: their difference must be even")
+        if len(self.resblock_kernel_sizes) != len(self.resblock_dilation_sizes):
+            raise ValueError("resblock_kernel_sizes and resblock_dilation_sizes differ in number")
+        if any(size % 2 == 0 for size in self.resblock_kernel_sizes):
+            raise ValueError(f"resblock_kernel_sizes {self.resblock_kernel_sizes} must be odd")
+        if self.upsample_initial_channel % 2 ** len(rates):
+            raise ValueError(f"{self.upsample_initial_channel} channels cannot be halved {len(rates)} times")
+        return self
+
+
 @dataclass(frozen=True)
 class HifiganConfig:
     """What the generator needs of the `config.json` that is published beside each checkpoint; defaults are V1."""
@@ -54,7 +90,7 @@ class HifiganConfig:
             raise VocoderError(
                 f"{path} is missing: HiFi-GAN checkpoints are published with a config.json, put it beside the weights"
             ) from None
-        except ValueError as error:
+        except (OSError, ValueError, RecursionError) as error:
             raise VocoderError(f"{path} is not JSON: {error}") from None
         if not isinstance(table, dict):
             raise VocoderError(f"{path}: expected the options of a HiFi-GAN generator, got {type(table).__name__}")
@@ -69,18 +105,23 @@ class HifiganConfig:
                 # Published configurations write null for "up to the Nyquist frequency".
                 f_max=table["sampling_rate"] / 2 if table["fmax"] is None else table["fmax"],
             )
-            return cls(
-                upsample_rates=tuple(table["upsample_rates"]),
-                upsample_kernel_sizes=tuple(table["upsample_kernel_sizes"]),
-                upsample_initial_channel=table["upsample_initial_channel"],
-                resblock_kernel_sizes=tuple(table["resblock_kernel_sizes"]),
-                resblock_dilation_sizes=tuple(map(tuple, table["resblock_dilation_sizes"])),
-                mel=mel,
-            )
+            options = GeneratorOptions.model_validate({name: table[name] for name in GeneratorOptions.model_fields})
         except KeyError as missing:
             raise VocoderError(f"{path} has no {missing}: it is not a HiFi-GAN configuration") from None
-        except (TypeError, ValueError) as error:
+        except ValidationError as error:
+            fault = error.errors()[0]
+            where = ".".join(map(str, fault["loc"]))
+            raise VocoderError(
+                f"{path} is not a HiFi-GAN configuration: {where or 'options'}: {fault['msg']}"
+            ) from None
+        except (TypeError, ValueError, OverflowError) as error:
             raise VocoderError(f"{path} is not a HiFi-GAN configuration: {error}") from None
+        if prod(options.upsample_rates) != mel.hop_length:
+            raise VocoderError(
+                f"{path}: upsample_rates {options.upsample_rates} make {prod(options.upsample_rates)} samples of a "
+                f"frame, but hop_size is {mel.hop_length}"
+            )
+        return cls(**options.model_dump(), mel=mel)
 
     @property
     def context(self) -> int:
@@ -142,7 +183,7 @@ def read_weights(path: Path) -> dict[str, Tensor]:
     try:
         if path.suffix == ".safetensors":
             return fold_weight_norm(load_file(path))
-        state: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
+        state: dict[str, Any] = load_torch(path)
         return fold_weight_norm(state.get("generator", state))
     except Exception as error:  # every format fails in its own ways; all mean that this file is of no use
         raise VocoderError(f"{path} cannot be read as a checkpoint ({type(error).__name__}: {error})") from None
@@ -165,9 +206,8 @@ def fold_weight_norm(state: dict[str, Tensor]) -> dict[str, Tensor]:
 def load_generator(path: Path, config: HifiganConfig) -> Generator:
     with torch.device("meta"):  # random weights would take longer to draw than the real ones to read
         generator = Generator(config)
-    try:
-        generator.load_state_dict(read_weights(path), assign=True)
-    except (RuntimeError, KeyError) as error:
-        first = str(error).splitlines()[-1].strip()
-        raise VocoderError(f"{path} does not hold the weights of the generator in its config.json: {first}") from None
+    weights = read_weights(path)
+    if fault := weights_fault(generator.state_dict(), weights):
+        raise VocoderError(f"{path} does not hold the weights of the generator in its config.json: {fault}")
+    generator.load_state_dict({name: weight.float() for name, weight in weights.items()}, assign=True)
     return generator.eval().requires_grad_(False)

@@ -7,6 +7,8 @@ VOICE/autoregressive/      optional: another voice, of the same speaker, for aut
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from importlib import resources
@@ -24,6 +26,7 @@ from clock_attention.speech.model.aligned import AlignedModel
 from clock_attention.speech.model.build import AcousticModel, build_model
 from clock_attention.speech.model.config import AcousticConfig
 from clock_attention.speech.model.model import SpeechModel
+from clock_attention.speech.model.weights import weights_fault
 from clock_attention.speech.text.phonemes import Phonemizer
 from clock_attention.speech.text.phonemizers import phonemizer
 from clock_attention.speech.training.config import TrainingConfig
@@ -66,6 +69,7 @@ class VoiceCard(BaseModel):
     model: AcousticConfig
     language: Language
     provenance: Provenance
+    weights_sha256: str | None = None  # of the file; voices of earlier versions have none
 
 
 @dataclass(frozen=True)
@@ -93,9 +97,16 @@ class VoiceFolder:
             raise VoiceError(f"{folder / WEIGHTS}: cannot be read ({error.strerror or error})") from None
         except SafetensorError as error:
             raise VoiceError(f"{folder / WEIGHTS}: damaged or not a safetensors file ({error})") from None
+        with torch.device("meta"):  # takes no memory, whatever the card asks for
+            shapes = build_model(card.model).state_dict()
+        check_weights(folder / WEIGHTS, shapes, weights)
+        if card.weights_sha256 is not None and card.weights_sha256 != digest(folder / WEIGHTS):
+            raise VoiceError(
+                f"{folder / WEIGHTS}: damaged, or not the weights that {CARD} was written for (the check sum differs); "
+                "export or copy the voice again"
+            )
         with torch.device(device):
             model = build_model(card.model)
-        check_weights(folder / WEIGHTS, model.state_dict(), weights)
         model.load_state_dict(weights)
         if isinstance(model, SpeechModel):
             for attention in model.clock_layers:
@@ -199,18 +210,11 @@ def read_card(folder: Path) -> VoiceCard:
     return card
 
 
-def check_weights(path: Path, expected: dict[str, Tensor], found: dict[str, Tensor]) -> None:
-    """Names and shapes before anything is loaded, with the first difference in words."""
-    missing, unknown = sorted(expected.keys() - found.keys()), sorted(found.keys() - expected.keys())
-    if missing or unknown:
-        raise VoiceError(
-            f"{path}: weights do not belong to the model in {CARD}: "
-            f"missing {', '.join(missing[:3]) or 'none'}; unknown {', '.join(unknown[:3]) or 'none'}"
-        )
-    for name, tensor in expected.items():
-        if found[name].shape != tensor.shape:
-            raise VoiceError(
-                f"{path}: {name} has shape {tuple(found[name].shape)}, {CARD} asks for {tuple(tensor.shape)}"
-            )
-        if not bool(found[name].isfinite().all()):
-            raise VoiceError(f"{path}: {name} holds values that are not finite numbers")
+def check_weights(path: Path, expected: Mapping[str, Tensor], found: Mapping[str, Tensor]) -> None:
+    """Names, shapes and values before anything is loaded."""
+    if fault := weights_fault(expected, found):
+        raise VoiceError(f"{path}: weights do not belong to the model in {CARD}: {fault}")
+
+
+def digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()

@@ -16,7 +16,7 @@ from clock_attention.files import replacing, write_atomically
 from clock_attention.speech.model.build import build_model
 from clock_attention.speech.training.progress import read_log
 from clock_attention.speech.training.run import RunDescription
-from clock_attention.speech.voice.folder import CARD, WEIGHTS, Provenance, VoiceCard, check_weights
+from clock_attention.speech.voice.folder import CARD, WEIGHTS, Provenance, VoiceCard, check_weights, digest
 from clock_attention.speech.voice.voice import Voice
 
 
@@ -31,10 +31,14 @@ def export(run: Path, folder: Path, *, licence: str, which: str = "best", half: 
 
     description = RunDescription.read(run)
     best = run / "checkpoints" / "best.pt"
-    path = checkpoint.latest(run) if which == "last" or (which == "best" and not best.exists()) else best
-    state = checkpoint.read(path if which in ("best", "last") else Path(which))
+    if which == "last" or (which == "best" and not best.exists()):
+        path, state = checkpoint.read_newest(run)
+    else:
+        path = best if which == "best" else Path(which)
+        state = checkpoint.read(path)
     weights: dict[str, Any] = {**state["model"], **state["average"]}
-    check_weights(path, build_model(description.config.model).state_dict(), weights)
+    with torch.device("meta"):
+        check_weights(path, build_model(description.config.model).state_dict(), weights)
     card = VoiceCard(
         model=description.config.model,
         language=description.language,
@@ -53,6 +57,7 @@ def export(run: Path, folder: Path, *, licence: str, which: str = "best", half: 
     with replacing(folder / WEIGHTS) as temporary:
         save_file({name: tensor.to(dtype).contiguous() for name, tensor in weights.items()}, temporary)
         temporary.chmod(0o644)  # safetensors keeps what it writes to its owner
+    card = card.model_copy(update={"weights_sha256": digest(folder / WEIGHTS)})
     write_atomically(folder / CARD, card.model_dump_json(indent=1))
     return card
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import math
 import re
+import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -55,6 +56,7 @@ LONGEST_READING = 600  # letters read at once; longer sentences are cut before t
 LONGEST_WORD = 60  # letters; the longest in English dictionaries has 45
 RE_LONG_RUN = re.compile(rf"\S{{{LONGEST_WORD},}}")
 LENGTH_BATCH = 16  # phrases whose length is predicted together
+MOST_DEVIATIONS, IMPLAUSIBLE_SHARE = 30.0, 0.01  # values further off than that, in more than this share, are no speech
 FADE = 64  # samples at both ends of a phrase: no click where speech meets silence
 
 
@@ -81,6 +83,7 @@ def utter(
         if len(frames) != len(texts) or min(frames, default=1) < 1:
             raise ValueError(f"frames: got {frames}, expected a count ≥ 1 for each of {len(texts)} texts")
     pacing = Pacing.of(pace, mpr, None)
+    texts = [well_formed(text) for text in texts]
     return render(voice, texts, [voice.phonemizer(text) for text in texts], pacing, frames)
 
 
@@ -97,10 +100,31 @@ def render(
         mpr=pacing.mpr,
         speed=pacing.pace,
     )
+    check_plausible(voice, synthesis)
     return [
         cut_utterance(voice, synthesis, item, *reading)
         for item, reading in enumerate(zip(texts, phonemes, strict=True))
     ]
+
+
+def check_plausible(voice: VoiceFolder, synthesis: Synthesis) -> None:
+    """Weights can be finite and still be nonsense, which a vocoder would turn into silence or noise without a word."""
+    valid = torch.arange(synthesis.mel.shape[1], device=synthesis.mel.device) < synthesis.frames[:, None]
+    said = synthesis.mel[valid]  # (all frames, M), standardised
+    if not bool(said.isfinite().all()):
+        raise ValueError(f"{voice.path}: the model's output is not finite: its weights are damaged; export it again")
+    share = float((said.abs() > MOST_DEVIATIONS).float().mean())
+    if share > IMPLAUSIBLE_SHARE:
+        warnings.warn(
+            f"{voice.path}: what the model says lies far outside of any speech (more than {MOST_DEVIATIONS:g} standard "
+            "deviations off): its weights are damaged or do not belong to its voice.json",
+            stacklevel=2,
+        )
+
+
+def well_formed(text: str) -> str:
+    """Without halves of UTF-16 pairs, which no file can hold: wrongly decoded input has them."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def batch_tokens(voice: VoiceFolder, phonemes: Sequence[Phonemes]) -> tuple[Tensor, Tensor]:
@@ -173,6 +197,7 @@ def stream(
             "duration: an autoregressive decoder ends when its clock has run out, so its duration cannot be "
             "promised; use parallel decoding, or set pace or mpr"
         )
+    text = well_formed(text)
     sentences = readings(voice, text, pause)
     first = next(sentences, None)
     if first is None:
