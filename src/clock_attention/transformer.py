@@ -1,7 +1,8 @@
-"""Clock attention inside existing Transformers: a decoder layer that passes the query mask, and a swap."""
+"""Clock attention inside torch's own Transformers: a decoder layer that passes the query mask, and a swap."""
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import torch
@@ -16,6 +17,9 @@ class ClockDecoderLayer(nn.TransformerDecoderLayer):
     torch's own layer hands its cross-attention no query mask, so padded frames would enter the time norm and the
     clock's total; here `tgt_key_padding_mask` reaches both attentions. Takes `clock_options` for `ClockAttention`
     and otherwise the arguments of `nn.TransformerDecoderLayer` by keyword.
+
+    A causal `tgt_mask` is refused unless the clocks are causal too: normalized clocks read the whole target, so the
+    mask would hide the future from the self-attention only.
     """
 
     def __init__(
@@ -48,7 +52,8 @@ class ClockDecoderLayer(nn.TransformerDecoderLayer):
         tgt_is_causal: bool = False,
         memory_is_causal: bool = False,
     ) -> Tensor:
-        """Arguments of `nn.TransformerDecoderLayer.forward`; `tgt_key_padding_mask` must be bool."""
+        """Arguments of `nn.TransformerDecoderLayer.forward`."""
+        self.check_causality(tgt_mask, tgt_is_causal)
 
         def self_attend(x: Tensor) -> Tensor:
             return self._sa_block(x, tgt_mask, tgt_key_padding_mask, tgt_is_causal)
@@ -75,6 +80,19 @@ class ClockDecoderLayer(nn.TransformerDecoderLayer):
         x = self.norm2(x + meet(x))
         return self.norm3(x + self._ff_block(x))
 
+    def check_causality(self, tgt_mask: Tensor | None, tgt_is_causal: bool) -> None:
+        """Refuse a target that is decoded step by step, with clocks that read all of it."""
+        clocks = self.multihead_attn.clocks
+        if clocks == "causal" or not (tgt_is_causal or hides_future(tgt_mask)):
+            return
+        advice = (
+            f"clocks={clocks!r} under a causal tgt_mask: every step would see the whole target through its clock. Use "
+            "clocks='causal' for autoregressive decoding, or no causal mask for parallel decoding"
+        )
+        if clocks == "normalized":
+            raise ValueError(advice)
+        warnings.warn(f"{advice}; 'unnormalized' is the paper's printed variant, for comparison", stacklevel=3)
+
     @classmethod
     def from_layer(cls, layer: nn.TransformerDecoderLayer, attention: ClockAttention) -> ClockDecoderLayer:
         """A layer that shares every module of `layer` except its cross-attention."""
@@ -85,54 +103,91 @@ class ClockDecoderLayer(nn.TransformerDecoderLayer):
         return new
 
 
-def swap_cross_attention(model: nn.Module, *, copy_weights: bool = False, **options: Any) -> int:
-    """Replace, in place, the cross-attention of every decoder layer in `model` by clock attention.
+def hides_future(mask: Tensor | None) -> bool:
+    """Whether the first target step may not see the last. Only looked up where that costs nothing."""
+    if mask is None or mask.device.type != "cpu" or torch.compiler.is_compiling() or mask.shape[-1] < 2:
+        return False
+    corner = mask[..., 0, -1].flatten()[0]
+    return bool(corner) if mask.dtype == torch.bool else bool(corner == -torch.inf)
 
-    Handles `nn.TransformerDecoderLayer` (so `nn.TransformerDecoder` and `nn.Transformer`), and Hugging Face decoder
-    layers with BART's cross-attention: an `encoder_attn` with q_proj, k_proj, v_proj and out_proj (BART, mBART,
-    Marian, Pegasus, Whisper, SpeechT5). Their decoders do not tell the cross-attention which targets are padding and
-    feed it one step at a time from a cache when generating, so use `clocks="causal"` there (padding at the end cannot
-    reach earlier steps) and generate with `use_cache=False`; `output_attentions` does not record it. T5's
-    relative-position attention cannot be swapped.
+
+def swap_cross_attention(model: nn.Module, *, copy_weights: bool = False, **options: Any) -> int:
+    """Replace, in place, the cross-attention of every `nn.TransformerDecoderLayer` in `model` by clock attention.
+
+    That covers `nn.TransformerDecoder` and `nn.Transformer`. For Hugging Face models there is
+    `clock_attention.integrations.transformers.use_clock_attention`. Nothing is replaced unless everything can be.
 
     Args:
         model: any module; its decoder layers are found wherever they are.
         copy_weights: take over the projections of the replaced attention (and keep its output projection).
-        options: keyword arguments of `ClockAttention`.
+        options: keyword arguments of `ClockAttention`. A decoder with a causal mask needs `clocks="causal"`.
 
     Returns:
         The number of replaced attentions, at least one.
     """
-    replaced = 0
-    for parent in list(model.modules()):
-        for name, child in list(parent.named_children()):
-            if isinstance(child, nn.TransformerDecoderLayer) and not isinstance(child, ClockDecoderLayer):
-                attention = clock_attention_like(child.multihead_attn, copy_weights, options)
-                setattr(parent, name, ClockDecoderLayer.from_layer(child, attention))
-                replaced += 1
-            elif name == "encoder_attn" and is_bart_attention(child):
-                setattr(parent, name, HuggingFaceClockAttention(child, copy_weights, options))
-                replaced += 1
     if isinstance(model, nn.TransformerDecoderLayer):
         raise ValueError(
             "swap_cross_attention: got a layer, which cannot be exchanged in place; give the model that holds it, or "
             "use ClockDecoderLayer"
         )
-    if not replaced and any(isinstance(one, ClockAttention) for one in model.modules()):
-        raise ValueError(f"swap_cross_attention: {type(model).__name__} has ClockAttention already, and nothing else")
-    if not replaced:
-        raise ValueError(
-            f"swap_cross_attention: found no cross-attention in {type(model).__name__} that it can replace; it knows "
-            "nn.TransformerDecoderLayer and Hugging Face decoder layers whose `encoder_attn` has q_proj, k_proj, "
-            "v_proj and out_proj"
+    found = [
+        (parent, name, child)
+        for parent in model.modules()
+        for name, child in parent.named_children()
+        if isinstance(child, nn.TransformerDecoderLayer) and not isinstance(child, ClockDecoderLayer)
+    ]
+    if not found:
+        raise ValueError(f"swap_cross_attention: {why_nothing(model)}")
+    for _, name, child in found:
+        if own := sorted({"forward", "_sa_block", "_mha_block", "_ff_block"} & set(overridden(child))):
+            raise ValueError(
+                f"swap_cross_attention: layer {name!r} is a {type(child).__name__} with its own {', '.join(own)}, "
+                "which would be lost; replace its multihead_attn by ClockAttention and pass query_padding_mask there"
+            )
+    attentions = [clock_attention_like(child.multihead_attn, copy_weights, options) for _, _, child in found]
+    for (parent, name, child), attention in zip(found, attentions, strict=True):
+        setattr(parent, name, ClockDecoderLayer.from_layer(child, attention))
+    return len(found)
+
+
+def overridden(layer: nn.TransformerDecoderLayer) -> list[str]:
+    """Methods of torch's layer that a subclass has replaced."""
+    torch_layer = nn.TransformerDecoderLayer
+    return [name for name in vars(torch_layer) if getattr(type(layer), name) is not getattr(torch_layer, name)]
+
+
+def why_nothing(model: nn.Module) -> str:
+    """What to say about a model without a single `nn.TransformerDecoderLayer`."""
+    kind = type(model).__name__
+    if any(isinstance(module, ClockAttention) for module in model.modules()):
+        return f"{kind} has ClockAttention already, and nothing else"
+    if any(base.__module__.startswith("transformers.") for base in type(model).__mro__):
+        return (
+            f"{kind} is a Hugging Face model; use clock_attention.integrations.transformers.use_clock_attention(model)"
+            ", which also generates with the cache and is saved with the model"
         )
-    return replaced
+    foreign = {
+        f"{name} ({type(child).__name__})"
+        for module in model.modules()
+        for name, child in module.named_children()
+        if name in ("encoder_attn", "cross_attn", "crossattention")
+    }
+    hint = f"; {', '.join(sorted(foreign))} is called in a way it cannot know" if foreign else ""
+    return f"found no cross-attention in {kind} that it can replace: it knows nn.TransformerDecoderLayer only{hint}"
 
 
 def clock_attention_like(old: nn.MultiheadAttention, copy_weights: bool, options: dict[str, Any]) -> ClockAttention:
     """ClockAttention with the sizes, layout, device and dtype of an `nn.MultiheadAttention`."""
-    if isinstance(old, ClockAttention):
-        raise ValueError("swap_cross_attention: this layer's cross-attention already is ClockAttention")
+    if not isinstance(old, nn.MultiheadAttention):
+        raise ValueError(
+            f"swap_cross_attention: a layer's multihead_attn is {type(old).__name__}, expected nn.MultiheadAttention"
+        )
+    width = options.get("clock_width")
+    if copy_weights and width not in (None, old.head_dim):
+        raise ValueError(
+            f"copy_weights=True with clock_width={width}: the replaced attention projects to {old.head_dim} channels a "
+            "head, which do not fit; leave one of the two out"
+        )
     weight = old.out_proj.weight
     new = ClockAttention(
         old.embed_dim,
@@ -176,61 +231,3 @@ def copy_projections(
         new.out_proj.weight.copy_(out_proj.weight)
         if new.out_proj.bias is not None and out_proj.bias is not None:
             new.out_proj.bias.copy_(out_proj.bias)
-
-
-def is_bart_attention(module: nn.Module) -> bool:
-    projections = ("q_proj", "k_proj", "v_proj", "out_proj")
-    return hasattr(module, "num_heads") and all(isinstance(getattr(module, p, None), nn.Linear) for p in projections)
-
-
-class HuggingFaceClockAttention(nn.Module):
-    """Clock attention behind the call of Hugging Face's BART-style cross-attention."""
-
-    def __init__(self, old: Any, copy_weights: bool, options: dict[str, Any]) -> None:
-        super().__init__()
-        weight = old.q_proj.weight
-        self.attention = ClockAttention(
-            weight.shape[0],
-            old.num_heads,
-            **{"out_proj": True, "kdim": old.k_proj.weight.shape[1], "vdim": old.v_proj.weight.shape[1]}
-            | {"device": weight.device, "dtype": weight.dtype}
-            | options,
-        )
-        if copy_weights:
-            projections = (old.q_proj, old.k_proj, old.v_proj)
-            copy_projections(
-                self.attention, tuple(p.weight for p in projections), tuple(p.bias for p in projections), old.out_proj
-            )
-        self.train(old.training)
-
-    def forward(
-        self,
-        hidden_states: Tensor,
-        key_value_states: Tensor | None = None,
-        past_key_values: Any = None,
-        attention_mask: Tensor | None = None,
-        output_attentions: bool | None = False,
-        **_: Any,
-    ) -> tuple[Tensor, Tensor | None]:
-        """hidden_states (B, S, E) meet key_value_states (B, T, E); additive or boolean attention_mask (B, 1, S, T)."""
-        if key_value_states is None:
-            raise ValueError("key_value_states: got None; clock attention replaces cross-attention only")
-        if past_key_values is not None and past_key_values.get_seq_length() > hidden_states.shape[1]:
-            raise ValueError(
-                "past_key_values: got a cache; Hugging Face's cache carries no clock, so call the model with "
-                "use_cache=False (with clocks='causal' that gives exactly the same result, only slower)"
-            )
-        padding = None
-        if attention_mask is not None:
-            # One row is enough: a cross-attention mask hides padded source tokens from every target step alike.
-            row = attention_mask[:, 0, 0, :]
-            padding = ~row if row.dtype == torch.bool else row < torch.finfo(row.dtype).min / 2
-        output, weights = self.attention(
-            hidden_states,
-            key_value_states,
-            key_value_states,
-            key_padding_mask=padding,
-            need_weights=bool(output_attentions),
-            average_attn_weights=False,
-        )
-        return output, weights
