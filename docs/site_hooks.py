@@ -11,6 +11,7 @@ import ast
 import html
 import posixpath
 import re
+import unicodedata
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,9 @@ PAGES = {  # file in the repository: page of the site
 }
 NOT_DOCUMENTED = ("cli", "commands", "kernels/banded", "lazy")  # commands have a page of their own, the kernel too
 LINK = re.compile(r"""(?P<before>\]\(|(?:src|href)=")(?P<target>[^)"#\s]+)""")
+VARIANT = re.compile(
+    r'<(?P<tag>m[in]) mathvariant="(?P<variant>double-struck|script|bold)">(?P<character>\w)</(?P=tag)>'
+)
 FORMULA = re.compile(r'<(?P<tag>span|div) class="arithmatex">\\[(\[](?P<latex>.*?)\\[)\]]</(?P=tag)>', re.DOTALL)
 
 
@@ -56,9 +60,17 @@ def on_page_content(content: str, **_: Any) -> str:
 
     def as_mathml(found: re.Match[str]) -> str:
         display = "block" if found["tag"] == "div" else "inline"
-        return convert(html.unescape(found["latex"]).strip(), display=display)
+        return VARIANT.sub(as_letter, convert(html.unescape(found["latex"]).strip(), display=display))
 
     return FORMULA.sub(as_mathml, content)
+
+
+def as_letter(found: re.Match[str]) -> str:
+    """Browsers ignore `mathvariant`; the letters of other alphabets have characters of their own."""
+    tag, variant, character = found["tag"], found["variant"].upper(), found["character"]
+    kind = "DIGIT" if character.isdigit() else "CAPITAL" if character.isupper() else "SMALL"
+    name = unicodedata.name(character).rsplit(" ", 1)[-1]
+    return f"<{tag}>{unicodedata.lookup(f'MATHEMATICAL {variant} {kind} {name}')}</{tag}>"
 
 
 def site_links(markdown: str, path: str, page: str) -> str:

@@ -158,6 +158,23 @@ def autoregressive() -> str:
 
 
 @made
+def autoregressive_differences() -> str:
+    found = {
+        (row["difference"], row["recognizer"]): row
+        for row in read("experiment")["differences"]
+        if row["difference"].startswith("causal-clock")
+    }
+    rows = []
+    for name in dict.fromkeys(name for name, _ in found):
+        cells = (
+            points(found[name, recognizer][f"{rate}, points"]) for rate in ("WER", "CER") for recognizer in RECOGNIZERS
+        )
+        rows.append([name, *cells])
+    head = [f"{rate}, {label}" for rate in ("WER", "CER") for label in RECOGNIZERS.values()]
+    return table(["difference, points", *head], rows)
+
+
+@made
 def recipe() -> str:
     def wer(name: str, system: str) -> str:
         rows = read(name)["systems"] if name != "experiment" else read(name)["sweep"]
@@ -186,6 +203,17 @@ def all_prompts() -> str:
         for row in read("all_prompts")["systems"]
     ]
     return table(["system", "frames per phoneme", "WER", "CER", "words skipped / repeated"], rows)
+
+
+@made
+def words_by_alignment() -> str:
+    """Skips and repeats of both attentions on all prompts, as part of a sentence."""
+    counts = {row["system"]: row["alignment"] for row in read("all_prompts")["systems"]}
+    clock, dot = (
+        [f"{counts[name][key]:.0f}" for key in ("words_under_a_step", "word_repeats")]
+        for name in ("parallel-clock", "parallel-dot")
+    )
+    return f"skips {clock[0]} words and repeats {clock[1]}; dot product: {dot[0]} and {dot[1]}"
 
 
 @made
