@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clock_attention.speech.training.config import RunConfig, load_preset, preset_names
+from clock_attention.speech.training.config import RunConfig, TrainingConfig, load_preset, preset_names
 
 
 def test_presets_load_and_the_paper_s_says_what_the_paper_says():
@@ -67,3 +67,11 @@ def test_a_preset_can_be_a_file_of_one_s_own(tmp_path):
 def test_any_text_after_set_gives_a_configuration_or_a_sentence(text):
     with contextlib.suppress(ValueError):
         assert isinstance(load_preset("small").changed([text]), RunConfig)
+
+
+def test_former_names_of_options_are_accepted():
+    config = load_preset("small")
+    for change in ("own_frames=0.5", "training.own_frames=0.5"):
+        assert config.changed([change]).training.scheduled_sampling == 0.5
+    assert TrainingConfig.model_validate({"timing_play": 3}).timing_slack == 3
+    assert TrainingConfig.model_validate_json('{"own_frames": 1.0, "timing_play": 3}').scheduled_sampling == 1.0

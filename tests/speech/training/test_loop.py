@@ -31,8 +31,8 @@ TINY = [
 SYSTEMS = [
     [],
     ["cross_attention=dot", "frames_per_step=2", "postnet_layers=2"],
-    ["warped_share=0.75", "warped_from=12", "timing_play=3"],
-    ["decoding=autoregressive", "positions=rotary", "own_frames=1.0"],
+    ["warped_share=0.75", "warped_from=12", "timing_slack=3"],
+    ["decoding=autoregressive", "positions=rotary", "scheduled_sampling=1.0"],
     ["decoding=autoregressive", "clocks=unnormalized"],
 ]
 
@@ -193,8 +193,8 @@ def test_whole_steps_hear_the_models_own_frames(store, tmp_path):
     config = tiny("decoding=autoregressive", "frames_per_step=2", "mels=8")
     trainer = Trainer(config, store, tmp_path, Fabric(accelerator="cpu", devices=1))
     batch = trainer.batches.load(trainer.batches.plan(0))
-    assert torch.equal(trainer.with_own_frames(batch, 0.0), batch.mel)
-    heard = trainer.with_own_frames(batch, 1.0)
+    assert torch.equal(trainer.sampled(batch, 0.0), batch.mel)
+    heard = trainer.sampled(batch, 1.0)
     for item, frames in enumerate(batch.frames.tolist()):
         own = (heard[item, : frames - frames % 2] != batch.mel[item, : frames - frames % 2]).unflatten(0, (-1, 2))
         by_step = own.flatten(1)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from clock_attention.speech.model.model import Prediction
 from clock_attention.speech.training.batching import Batch
 from clock_attention.speech.training.losses import losses, mel_error
-from clock_attention.speech.training.warping import CHANGE, best_offsets, offset_costs, warped
+from clock_attention.speech.training.warping import CHANGE, best_offsets, best_offsets_on_device, offset_costs, warped
 
 
 def literally_best(costs: np.ndarray, frames: int) -> float:
@@ -34,6 +34,7 @@ def test_the_path_is_the_best_of_all_paths(seed: int, lengths: list[int], play: 
     predicted, mel = torch.rand(2, len(lengths), max(lengths), 2, generator=draw, dtype=torch.float64)
     costs = offset_costs(predicted, mel, frames, play).numpy()
     offsets = best_offsets(costs, frames.numpy())
+    assert np.array_equal(best_offsets_on_device(torch.from_numpy(costs), frames).numpy(), offsets)
     for item, length in enumerate(lengths):
         path = offsets[item, :length]
         assert path[0] == path[-1] == 0
@@ -103,12 +104,12 @@ def test_the_loss_mixes_both_and_its_gradient_is_that_of_a_fixed_target() -> Non
     said.requires_grad_()
     target = warped(said, mel, frames, 3)
     expected = (0.25 * mel_error(said, mel, frames)[0] + 0.75 * mel_error(said, target, frames)[0]) / (19 * 5)
-    found = losses(prediction(said), batch, **sizes, warped_share=0.75, play=3).mel
+    found = losses(prediction(said), batch, **sizes, warped_share=0.75, slack=3).mel
     torch.testing.assert_close(found, expected)
     (gradient,) = torch.autograd.grad(found, said)
     torch.testing.assert_close(gradient, torch.autograd.grad(expected, said)[0])
 
-    with_rough = losses(prediction(said, rough), batch, **sizes, warped_share=1.0, play=3).mel
+    with_rough = losses(prediction(said, rough), batch, **sizes, warped_share=1.0, slack=3).mel
     halves = [mel_error(one, target, frames)[0] / (19 * 5) for one in (said, rough)]
     torch.testing.assert_close(with_rough, sum(halves) / 2)
     plain = losses(prediction(said), batch, **sizes).mel

@@ -32,6 +32,7 @@ ONE_PACE = ("phrases", "natural")
 ALL_PACES = (*ONE_PACE, "paces")
 # One scalar clock a head, each layer's told the pace of the utterance: docs/theory/causal.md.
 CAUSAL = ("clocks=causal", "clock_width=1", "logit_scale_start=4.0")
+# "own_frames" is the former name of "scheduled_sampling": experiments that were begun with it can still be continued.
 AUTOREGRESSIVE = ("decoding=autoregressive", "positions=rotary", "own_frames=1.0")
 SMALL = (
     Contestant("parallel-clock", "best", ALL_PACES, ("cross_attention=clock",)),

@@ -237,7 +237,7 @@ class SpeechModel(nn.Module):
         )
 
     def speak_step_by_step(self, memory: Memory, frames: Tensor, margin: float) -> Synthesis:
-        """Free running: every step hears only what the model itself has said. `frames` is the pace, or the cap."""
+        """Free running: every step sees only frames that the model has made. `frames` is the pace, or the cap."""
         batch, group = len(memory.lengths), self.config.mels * self.config.frames_per_step
         pace = self.pace(frames, memory)
         options: dict[str, Any] = {} if pace is None else {"pace": pace, "margin": margin / pace}  # in tokens
@@ -250,12 +250,12 @@ class SpeechModel(nn.Module):
         running = torch.ones_like(memory.lengths, dtype=torch.bool)
         finished = ~running  # the others cannot end by themselves
         frame = memory.encoded.new_zeros(batch, group)
-        said: list[Tensor] = []
+        made: list[Tensor] = []
         weights: list[list[Tensor]] = []
         readings: list[list[Tensor]] = []
         while bool(running.any()):
-            frame, weight, states = self.step(frame, states, len(said))
-            said.append(frame)
+            frame, weight, states = self.step(frame, states, len(made))
+            made.append(frame)
             weights.append(weight)
             steps = steps + running
             if most is not None:
@@ -267,7 +267,7 @@ class SpeechModel(nn.Module):
             running = running & ~(clock.finished | clock.stalled)
             if decoding_over(clock):
                 break
-        rough = torch.stack(said, 1).unflatten(-1, (self.config.frames_per_step, -1)).flatten(1, 2)
+        rough = torch.stack(made, 1).unflatten(-1, (self.config.frames_per_step, -1)).flatten(1, 2)
         frames = steps * self.config.frames_per_step if most is None else frames
         clocks = (
             [

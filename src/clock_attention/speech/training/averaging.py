@@ -1,41 +1,35 @@
-"""An exponential moving average of the weights: what validation and voices use when it is on."""
+"""An exponential moving average (EMA) of the weights: what validation and voices use when it is on."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Mapping
 
 import torch
 from torch import Tensor, nn
+from torch.optim.swa_utils import AveragedModel
+
+Tensors = tuple[Tensor, ...] | list[Tensor]
 
 
-class WeightAverage:
+def moving_average(model: nn.Module, decay: float) -> AveragedModel:
     """The average follows the weights quickly at first, then with the given decay."""
 
-    def __init__(self, model: nn.Module, decay: float) -> None:
-        self.decay = decay
-        self.parameters = dict(model.named_parameters())
-        self.average = {name: parameter.detach().clone() for name, parameter in self.parameters.items()}
+    def update(averages: Tensors, weights: Tensors, step: Tensor | int) -> None:
+        warm_up = (1 + int(step)) / (10 + int(step))
+        torch._foreach_lerp_(list(averages), list(weights), 1 - min(decay, warm_up))
 
-    @torch.no_grad()
-    def update(self, steps: int) -> None:
-        """After the given number of steps."""
-        decay = min(self.decay, (1 + steps) / (10 + steps))
-        torch._foreach_lerp_(list(self.average.values()), [p.data for p in self.parameters.values()], 1 - decay)
+    average = AveragedModel(model, multi_avg_fn=update)
+    average.n_averaged.fill_(1)  # it begins with the initial weights, which 0 would replace by those of step 1
+    return average.requires_grad_(False)
 
-    @contextmanager
-    def applied(self) -> Iterator[None]:
-        """The model with averaged weights; afterwards its own again, bit for bit."""
-        self._exchange()
-        try:
-            yield
-        finally:
-            self._exchange()
 
-    def load(self, saved: dict[str, Tensor]) -> None:
-        for name, tensor in self.average.items():
-            tensor.copy_(saved[name])
+def average_of(average: AveragedModel) -> dict[str, Tensor]:
+    """Averaged weights by name."""
+    return {name: parameter.data for name, parameter in average.module.named_parameters()}
 
-    def _exchange(self) -> None:
-        for name, parameter in self.parameters.items():
-            parameter.data, self.average[name] = self.average[name], parameter.data
+
+def load_average(average: AveragedModel, saved: Mapping[str, Tensor], step: int) -> None:
+    """Continue after `step` steps."""
+    for name, parameter in average.module.named_parameters():
+        parameter.data.copy_(saved[name])
+    average.n_averaged.fill_(step + 1)

@@ -18,6 +18,9 @@ else:
     import tomli as tomllib  # type: ignore[import-not-found, unused-ignore]
 
 
+FORMER_NAMES = {"own_frames": "scheduled_sampling", "timing_play": "timing_slack"}  # accepted in place of the new ones
+
+
 class TrainingConfig(Section):
     """The recipe. Everything random in it is a function of the seed and the step: that makes runs resumable."""
 
@@ -41,17 +44,16 @@ class TrainingConfig(Section):
     logit_scale_rate: PositiveFloat = 1.0
     clip: Annotated[float, Field(ge=0)] = 1.0  # gradient norm; 0: none
     ema: Share = 0.0  # decay of the averaged weights; 0: none
-    end_of_clock: Annotated[float, Field(ge=0)] = (
-        0.1  # weight of the loss that brings causal clocks to 1 at the last frame
-    )
-    # Autoregressive decoding: up to this share of the decoder's steps hear what the model itself makes of the steps
-    # before, as they will when it speaks; between none and so many, utterance by utterance. Costs a forward pass.
-    own_frames: Annotated[float, Field(ge=0, le=1)] = 0.0
-    # Parallel decoding: after so many steps, this share of the L1 compares every frame with the true one that the best
-    # path in time, at most `timing_play` frames off, pairs it with (warping.py). The rest keeps the timing.
+    # Weight of the loss that brings causal clocks to 1 at the last frame.
+    end_of_clock: Annotated[float, Field(ge=0)] = 0.1
+    # Scheduled sampling (autoregressive decoding): in each utterance, a random share of the true previous frames, up to
+    # this one, is replaced by the model's own prediction of them. Costs one more forward pass.
+    scheduled_sampling: Annotated[float, Field(ge=0, le=1)] = 0.0
+    # Time-warped L1 (parallel decoding): from step `warped_from` on, this share of the L1 pairs predicted frames with
+    # true ones along the best monotone path, at most `timing_slack` frames off (warping.py). The rest keeps the timing.
     warped_share: Annotated[float, Field(ge=0, le=1)] = 0.0
     warped_from: Annotated[int, Field(ge=0)] = 0
-    timing_play: PositiveInt = 12
+    timing_slack: PositiveInt = 12
     # Time-stretch: this share of the utterances gets a length between these factors of its own.
     stretch_share: Annotated[float, Field(ge=0, le=1)] = 0.0
     stretch_shortest: PositiveFloat = 0.5
@@ -62,6 +64,12 @@ class TrainingConfig(Section):
     pictures: Annotated[int, Field(ge=0)] = 2
     checkpoint_minutes: PositiveFloat = 10.0
     log_every: PositiveInt = 50
+
+    @model_validator(mode="before")
+    @classmethod
+    def _current_names(cls, table: Any) -> Any:
+        """Runs, voices and presets of 0.1 have the old names."""
+        return {FORMER_NAMES.get(key, key): value for key, value in table.items()} if isinstance(table, dict) else table
 
     @model_validator(mode="after")
     def _consistent(self) -> TrainingConfig:
@@ -90,6 +98,7 @@ class RunConfig(Section):
             raise ValueError(f"{assignment}: expected key=value, for example width=192")
         sections = {section: type(getattr(self, section)).model_fields for section in type(self).model_fields}
         section, dot, key = name.strip().partition(".")
+        key, section = FORMER_NAMES.get(key, key), section if dot else FORMER_NAMES.get(section, section)
         if not dot:
             section, key = next((s for s, keys in sections.items() if section in keys), ""), section
         if key not in sections.get(section, ()):

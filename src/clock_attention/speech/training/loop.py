@@ -11,9 +11,9 @@ import signal
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -24,10 +24,11 @@ from clock_attention.files import locked
 from clock_attention.speech.corpus.protocols import Corpus
 from clock_attention.speech.model.model import SpeechModel
 from clock_attention.speech.training import checkpoints as checkpoint
-from clock_attention.speech.training.averaging import WeightAverage
+from clock_attention.speech.training.averaging import average_of, load_average, moving_average
 from clock_attention.speech.training.batching import Batch, Batches, Plan
 from clock_attention.speech.training.config import RunConfig, TrainingConfig
 from clock_attention.speech.training.losses import losses
+from clock_attention.speech.training.prefetch import Prefetch
 from clock_attention.speech.training.progress import Reporter, RunLog
 from clock_attention.speech.training.run import RunDescription
 from clock_attention.speech.training.usage import Usage
@@ -47,6 +48,7 @@ class Trainer:
         items = {name: within(store, store.split(name), training.longest_tokens) for name in ("train", "valid")}
         self.usage = Usage.of(store, items)
         self.batches = Batches(store, items["train"], training, fabric.world_size)
+        self.prefetch = Prefetch(self.batches, fabric.global_rank, fabric.world_size, fabric.device)
         valid = items["valid"] or items["train"]
         chosen = np.random.default_rng(training.seed).permutation(len(valid))[: training.validation_utterances]
         self.valid_items = [valid[place] for place in chosen]
@@ -62,9 +64,9 @@ class Trainer:
             fused=fabric.device.type in ("cpu", "cuda"),
         )
         self.model, self.optimizer = fabric.setup(self.module, optimizer)
-        self.average = WeightAverage(self.module, training.ema) if training.ema else None
+        self.average = moving_average(self.module, training.ema) if training.ema else None
         self.step = 0  # steps done
-        self.seconds = [0.0, 0.0]  # of training so far, over all sessions: by the clock on the wall, and of CPU time
+        self.seconds = [0.0, 0.0]  # of training so far, over all sessions: wall time and CPU time
         self.best = math.inf
         self.window = [0.0] * 5  # steps, L1, length loss, end loss, gradient norm since the last row of the log
 
@@ -72,7 +74,7 @@ class Trainer:
         state = {
             "model": self.model,
             "optimizer": self.optimizer,
-            "average": self.average.average if self.average else {},
+            "average": average_of(self.average) if self.average else {},
             "step": self.step,
             "seconds": self.seconds,
             "best": self.best,
@@ -87,7 +89,7 @@ class Trainer:
             self.module.load_state_dict(state["model"])
             self.optimizer.load_state_dict(state["optimizer"])
             if self.average:
-                self.average.load(state["average"])
+                load_average(self.average, state["average"], state["step"])
         except (RuntimeError, KeyError, TypeError, AttributeError) as error:
             reason = str(error).splitlines()[-1].strip()
             raise ValueError(f"{path}: does not belong to the model in run.json ({reason})") from None
@@ -98,22 +100,21 @@ class Trainer:
     def train_step(self) -> tuple[float, int]:
         """One step: the batch's L1 and its number of utterances."""
         training = self.config.training
-        plan = self.batches.plan(self.step)
-        batch = self.batches.load(plan.share(self.fabric.global_rank, self.fabric.world_size)).to(self.fabric.device)
+        plan, batch = self.prefetch.take(self.step)
         for group in self.optimizer.param_groups:
             group["lr"] = group["rate"] * learning_rate(training, self.step)
         torch.manual_seed(step_seed(training.seed, self.step, self.fabric.global_rank))
-        heard = batch.mel
-        if self.config.model.autoregressive and training.own_frames:
-            heard = self.with_own_frames(batch, training.own_frames)
-        prediction = self.model(batch.tokens, batch.token_lengths, batch.frames, heard)
+        previous = batch.mel
+        if self.config.model.autoregressive and training.scheduled_sampling:
+            previous = self.sampled(batch, training.scheduled_sampling)
+        prediction = self.model(batch.tokens, batch.token_lengths, batch.frames, previous)
         found = losses(
             prediction,
             batch,
             all_frames=sum(plan.frames),
             all_items=len(plan.items),
             warped_share=self.warped_share,
-            play=training.timing_play,
+            slack=training.timing_slack,
         )
         # Fabric's DDP averages gradients over processes; these losses are shares of a sum.
         loss = found.total(training.end_of_clock) * self.fabric.world_size
@@ -130,7 +131,7 @@ class Trainer:
         self.optimizer.step()
         self.step += 1
         if self.average:
-            self.average.update(self.step)
+            self.average.update_parameters(self.module)
         now = [1.0, *whole.tolist(), float(norm)]
         self.window = [a + b for a, b in zip(self.window, now, strict=True)]
         return float(whole[0]), len(plan.items)
@@ -142,19 +143,20 @@ class Trainer:
         return training.warped_share if wanted else 0.0
 
     @torch.no_grad()
-    def with_own_frames(self, batch: Batch, most: float) -> Tensor:
-        """The target with some decoder steps replaced by what the model says there, given the true frames before.
+    def sampled(self, batch: Batch, most: float) -> Tensor:
+        """Scheduled sampling: the target with some decoder steps replaced by the model's own prediction of them.
 
-        One more parallel pass instead of step after step (Mihaylova and Martins, 2019). Whole steps are replaced, so
-        that a step is not told one frame by the other.
+        The prediction is one more parallel, teacher-forced pass (Mihaylova and Martins, 2019). Whole steps are
+        replaced: a true frame within a step would give the others away. The share is drawn for each item, up to `most`.
         """
         with self.fabric.autocast():
-            said = self.module(batch.tokens, batch.token_lengths, batch.frames, batch.mel).mel[:, : batch.mel.shape[1]]
-        share = most * torch.rand(len(batch.frames), 1, device=said.device)
+            predicted = self.module(batch.tokens, batch.token_lengths, batch.frames, batch.mel).mel
+        predicted = predicted[:, : batch.mel.shape[1]]
+        share = most * torch.rand(len(batch.frames), 1, device=predicted.device)
         steps = int(self.module.steps(batch.frames.max()))
-        own = torch.rand(len(batch.frames), steps, device=said.device) < share  # (B, steps)
-        own = own.repeat_interleave(self.config.model.frames_per_step, 1)[:, : said.shape[1]]
-        return torch.where(own[..., None], said.to(batch.mel.dtype), batch.mel)
+        chosen = torch.rand(len(batch.frames), steps, device=predicted.device) < share  # (B, steps)
+        chosen = chosen.repeat_interleave(self.config.model.frames_per_step, 1)[:, : predicted.shape[1]]
+        return torch.where(chosen[..., None], predicted.to(batch.mel.dtype), batch.mel)
 
     def summed(self, values: Tensor) -> Tensor:
         return (
@@ -190,11 +192,11 @@ class Trainer:
 
     def validated(self) -> tuple[dict[str, float], bool]:
         """Validation measures of the (averaged) weights, and whether they are the best so far."""
-        with self.average.applied() if self.average else nullcontext():
-            found = validate(self.fabric, self.module, self.store, self.valid_items, self.config)
-            if self.fabric.is_global_zero and self.config.training.pictures:
-                items = self.valid_items[: self.config.training.pictures]
-                draw(self.module, self.store, items, self.run / "pictures", self.step, self.fabric.device)
+        model = cast(SpeechModel, self.average.module) if self.average else self.module
+        found = validate(self.fabric, model, self.store, self.valid_items, self.config)
+        if self.fabric.is_global_zero and self.config.training.pictures:
+            items = self.valid_items[: self.config.training.pictures]
+            draw(model, self.store, items, self.run / "pictures", self.step, self.fabric.device)
         share = self.warped_share
         loss = (1 - share) * found["valid_l1"] + share * found["valid_warped_l1"]  # as in training
         best = loss < self.best
@@ -308,6 +310,7 @@ def loop(trainer: Trainer, last: int, seconds: float, quiet: bool) -> None:
             if saved != trainer.step:
                 trainer.save()
         finally:
+            trainer.prefetch.close()
             reporter.close()
             if log:
                 log.close()

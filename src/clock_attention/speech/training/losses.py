@@ -25,22 +25,22 @@ class Losses(NamedTuple):
 
 
 def losses(
-    prediction: Prediction, batch: Batch, *, all_frames: int, all_items: int, warped_share: float = 0.0, play: int = 1
+    prediction: Prediction, batch: Batch, *, all_frames: int, all_items: int, warped_share: float = 0.0, slack: int = 1
 ) -> Losses:
     """What one process's share of a batch adds to the loss.
 
     Args:
         all_frames, all_items: of the whole batch over all processes: every frame then weighs the same.
-        warped_share: of the L1 that is taken along the best path in time, at most `play` frames off.
+        warped_share: of the L1 that is taken along the best path in time, at most `slack` frames off.
     """
     targets = [(1 - warped_share, batch.mel)]
     if warped_share:
-        targets.append((warped_share, warped(prediction.mel, batch.mel, batch.frames, play)))
-    said = [prediction.mel]
+        targets.append((warped_share, warped(prediction.mel, batch.mel, batch.frames, slack)))
+    predicted = [prediction.mel]
     if prediction.rough is not prediction.mel:  # a postnet's input is held to the target too
-        said.append(prediction.rough)
-    errors = [share * mel_error(mel, target, batch.frames)[0] for share, target in targets for mel in said]
-    error = torch.stack(errors).sum() / len(said)
+        predicted.append(prediction.rough)
+    errors = [share * mel_error(mel, target, batch.frames)[0] for share, target in targets for mel in predicted]
+    error = torch.stack(errors).sum() / len(predicted)
     length = (prediction.log_frames.float() - batch.natural_frames.log()).abs().sum() / all_items
     end = length.new_zeros(())
     if prediction.end_reading is not None:

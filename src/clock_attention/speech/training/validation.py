@@ -39,7 +39,7 @@ def validate(
             with fabric.autocast():
                 prediction = model(batch.tokens, batch.token_lengths, batch.frames, batch.mel)
             error, values = mel_error(prediction.mel, batch.mel, batch.frames)
-            best = warped(prediction.mel, batch.mel, batch.frames, config.training.timing_play)
+            best = warped(prediction.mel, batch.mel, batch.frames, config.training.timing_slack)
             warped_error, _ = mel_error(prediction.mel, best, batch.frames)
             length_error = (prediction.log_frames.float().exp() / batch.natural_frames - 1).abs()
             found = (error, warped_error, values, length_error.sum(), len(plan.items))

@@ -1,4 +1,4 @@
-"""Which true frame each predicted frame is compared with, when timing is allowed some play.
+"""Which true frame each predicted frame is compared with, when timing may be off by a few frames.
 
 A parallel decoder is told how long an utterance is, not where in it each phoneme lies. Its clocks are right at both
 ends and uncertain between them, the more so the longer the utterance, like a Brownian bridge. Frame against frame, an
@@ -14,47 +14,73 @@ from torch import Tensor
 
 from clock_attention.speech.model.model import past_end
 
-CHANGE = (
-    0.1  # cost of a path that moves by one frame against the target, in units of the mean absolute error of a frame
-)
+# Cost of a path that moves by one frame against the target, in units of the mean absolute error of a frame.
+CHANGE = 0.1
 
 
-def warped(predicted: Tensor, mel: Tensor, frames: Tensor, play: int) -> Tensor:
+def warped(predicted: Tensor, mel: Tensor, frames: Tensor, slack: int) -> Tensor:
     """The target, warped: frame s is the true frame s + offset(s) that the best path compares prediction s with.
 
     Args:
         predicted: (B, S or more, M), of which no gradient is taken.
         mel: the target (B, S, M).
         frames: how many of them are valid (B,).
-        play: by how many frames a path may be off; it begins and ends with 0 and moves by at most 1 a frame.
+        slack: by how many frames a path may be off; it begins and ends with 0 and moves by at most 1 a frame.
     """
-    said = predicted.detach()[:, : mel.shape[1]].float()
-    costs = offset_costs(said, mel.float(), frames, play)  # (B, S, 2 play + 1)
-    offsets = torch.from_numpy(best_offsets(costs.cpu().numpy(), frames.cpu().numpy())).to(mel.device)  # (B, S)
+    costs = offset_costs(
+        predicted.detach()[:, : mel.shape[1]].float(), mel.float(), frames, slack
+    )  # (B, S, 2 slack + 1)
+    if mel.device.type == "cpu":
+        offsets = torch.from_numpy(best_offsets(costs.numpy(), frames.numpy()))  # (B, S); NumPy's loops are faster
+    else:
+        offsets = best_offsets_on_device(costs, frames)  # no copy to the CPU, for which every step would wait
     places = torch.arange(mel.shape[1], device=mel.device) + offsets
     places = places.clamp(0, mel.shape[1] - 1)  # paths through NaNs may lead anywhere
     return mel.gather(1, places[..., None].expand_as(mel))
 
 
-def offset_costs(predicted: Tensor, mel: Tensor, frames: Tensor, play: int) -> Tensor:
+def offset_costs(predicted: Tensor, mel: Tensor, frames: Tensor, slack: int) -> Tensor:
     """Mean absolute difference of predicted frame s and true frame s + offset; infinite where there is none."""
     length = mel.shape[1]
     padding = past_end(frames, length)
-    costs = predicted.new_full((len(mel), length, 2 * play + 1), torch.inf)
-    for offset in range(-min(play, length - 1), min(play, length - 1) + 1):
+    costs = predicted.new_full((len(mel), length, 2 * slack + 1), torch.inf)
+    for offset in range(-min(slack, length - 1), min(slack, length - 1) + 1):
         first, end = max(0, -offset), min(length, length - offset)
         difference = (predicted[:, first:end] - mel[:, first + offset : end + offset]).abs().mean(-1)
         outside = padding[:, first + offset : end + offset]
-        costs[:, first:end, offset + play] = difference.masked_fill(outside, torch.inf)
+        costs[:, first:end, offset + slack] = difference.masked_fill(outside, torch.inf)
     return costs
+
+
+def best_offsets_on_device(costs: Tensor, frames: Tensor) -> Tensor:
+    """`best_offsets` in torch operations, on whatever device the costs are."""
+    batch, length, count = costs.shape
+    slack = count // 2
+    dtype = torch.float32 if costs.device.type == "mps" else torch.float64
+    total = costs.new_full((batch, count + 2), torch.inf, dtype=dtype)  # one more on either side, which no path enters
+    total[:, slack + 1] = costs[:, 0, slack].to(dtype)
+    moves = torch.zeros(batch, length, count, dtype=torch.int64, device=costs.device)
+    for s in range(1, length):
+        before = torch.stack([total[:, :-2] + CHANGE, total[:, 1:-1], total[:, 2:] + CHANGE])  # offset - 1, same, + 1
+        choice = before.argmin(0, keepdim=True)
+        moves[:, s] = choice[0] - 1
+        total[:, 1:-1] = before.gather(0, choice)[0] + costs[:, s]
+    offsets = torch.zeros(batch, length, dtype=torch.int64, device=costs.device)
+    offset = offsets[:, 0]
+    for s in range(length - 1, 0, -1):
+        inside = s < frames  # paths end with offset 0 at the last valid frame
+        offset = torch.where(inside, offset, 0)
+        offsets[:, s] = offset
+        offset = offset + torch.where(inside, moves[:, s].gather(1, offset[:, None] + slack)[:, 0], 0)
+    return offsets
 
 
 def best_offsets(costs: np.ndarray, frames: np.ndarray) -> np.ndarray:
     """The cheapest path of each item, by dynamic programming; 0 in the padding. (B, S, K) → (B, S)"""
     batch, length, count = costs.shape
-    play, rows = count // 2, np.arange(batch)
+    slack, rows = count // 2, np.arange(batch)
     total = np.full((batch, count + 2), np.inf)  # one more on either side, which no path enters
-    total[:, play + 1] = costs[:, 0, play]
+    total[:, slack + 1] = costs[:, 0, slack]
     moves = np.zeros((batch, length, count), np.int8)
     for s in range(1, length):
         before = np.stack([total[:, :-2] + CHANGE, total[:, 1:-1], total[:, 2:] + CHANGE])  # offset - 1, same, + 1
@@ -67,5 +93,5 @@ def best_offsets(costs: np.ndarray, frames: np.ndarray) -> np.ndarray:
         inside = s < frames  # paths end with offset 0 at the last valid frame
         offset = np.where(inside, offset, 0)
         offsets[:, s] = offset
-        offset = offset + np.where(inside, moves[rows, s, offset + play], 0)
+        offset = offset + np.where(inside, moves[rows, s, offset + slack], 0)
     return offsets
