@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import combinations, combinations_with_replacement
+from itertools import combinations, combinations_with_replacement, product
 
 import numpy as np
 import pytest
@@ -282,3 +282,51 @@ def test_half_precision_with_gradients_is_taken_as_it_comes():
 def test_errors_say_what_was_wrong(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+def rotated_task(shift, tokens=32, frames_each=3):
+    """Frames that say each symbol three times, starting `shift` symbols late, and attention that runs evenly."""
+    generator = torch.manual_seed(0)
+    symbols = torch.randn(tokens, 8, generator=generator)
+    frames = symbols.roll(-shift, 0).repeat_interleave(frames_each, 0)
+    frames = frames + 0.5 * torch.randn(frames.shape, generator=generator)
+    still = torch.zeros(1, 1, len(frames), 4), torch.zeros(1, 1, tokens, 4)  # clocks that tick evenly
+    _, weights = clock_attention(*still, torch.zeros(1, 1, tokens, 1), logit_scale=30.0)
+    truth = (torch.arange(len(frames)) // frames_each + shift) % tokens
+    accuracy = (weights[0, 0].argmax(-1) == truth).float().mean().item()
+    return weights[0, 0], -torch.cdist(frames, symbols), accuracy
+
+
+def test_content_shows_a_confident_wrong_alignment():
+    """Half a rotation: attention as regular as can be, on the wrong keys throughout."""
+    weights, content, accuracy = rotated_task(shift=16)
+    wrong = measure_quality(weights, content=content)
+    assert accuracy < 0.1
+    assert (wrong.repeated, wrong.argmax_violations, wrong.coverage) == (0, 0, 1.0)
+    assert 0.4 < wrong.content_rank < 0.6
+    weights, content, accuracy = rotated_task(shift=0)
+    right = measure_quality(weights, content=content)
+    assert accuracy > 0.8
+    assert right.content_rank > 0.95
+    assert "content rank 9" in str(right)
+    assert "content_rank" not in measure_quality(weights).as_dict()
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(1, 6), st.integers(1, 6), st.integers(0, 2**31))
+def test_content_rank_counts_the_keys_that_fit_worse(queries, keys, seed):
+    random = np.random.default_rng(seed)
+    weights, content = random.random((queries, keys)), random.integers(0, 3, (queries, keys))
+    expected = 0.0
+    for s, t in product(range(queries), range(keys)):
+        others = [u for u in range(keys) if u != t]
+        worse = sum((content[s, u] < content[s, t]) + 0.5 * (content[s, u] == content[s, t]) for u in others)
+        expected += weights[s, t] / weights[s].sum() * (worse / len(others) if others else 1.0) / queries
+    assert measure_quality(weights, content=content).content_rank == pytest.approx(expected)
+
+
+def test_content_of_another_shape_is_refused():
+    with pytest.raises(
+        ValueError, match=r"content: got shape \(3, 2\), expected a score for every query and key, \(2, 3\)"
+    ):
+        measure_quality(np.ones((2, 3)), content=np.ones((3, 2)))

@@ -198,25 +198,35 @@ class Quality:
     entropy: float
     normalized_entropy: float
     diagonal_deviation: float
+    content_rank: float | None = None
 
     def as_dict(self) -> dict[str, int | float]:
-        return asdict(self)
+        """What was measured, by name."""
+        return {name: value for name, value in asdict(self).items() if value is not None}
 
     def __str__(self) -> str:
+        content = "" if self.content_rank is None else f", content rank {self.content_rank:.1%} (50% is chance)"
         return (
             f"{self.queries} queries × {self.keys} keys: {self.skipped} skipped, {self.repeated} repeated, "
             f"{self.expected_violations} steps back ({self.argmax_violations} by argmax), "
             f"coverage {self.coverage:.1%}, focus {self.focus:.3f}, "
             f"entropy {self.entropy:.3f} nats ({self.normalized_entropy:.1%}), "
-            f"off the diagonal {self.diagonal_deviation:.1%}"
+            f"off the diagonal {self.diagonal_deviation:.1%}{content}"
         )
 
 
-def measure_quality(weights: Tensor | ArrayLike, required: Sequence[bool] | ArrayLike | None = None) -> Quality:
+def measure_quality(
+    weights: Tensor | ArrayLike,
+    required: Sequence[bool] | ArrayLike | None = None,
+    content: Tensor | ArrayLike | None = None,
+) -> Quality:
     """Measure the soft attention of one (S, T) matrix; the hard path plays no part, it would hide every fault.
 
     Rows are normalised first; rows without any weight (a query with every key masked) are left out.
     `required` (T,) says which keys must be attended, for sources with steps that may be passed over (punctuation).
+    `content` (S, T) says how well each query fits each key, larger is better: log-probabilities, inner products, or
+    minus distances such as `-torch.cdist(target, source)`. Without it a confident wrong alignment looks perfect, since
+    all other measures look at the shape of the attention only.
 
     expected_violations   steps at which the expected position Σ_t t A[s, t] falls back by more than 0.1 key
     argmax_violations     steps at which the key with the largest weight lies before the previous one
@@ -226,6 +236,8 @@ def measure_quality(weights: Tensor | ArrayLike, required: Sequence[bool] | Arra
     focus                 mean over queries of the largest weight
     entropy               mean over queries of −Σ A log A, in nats; normalized: divided by log T
     diagonal_deviation    mean of |(s+½)/S − (t+½)/T| under A: 0.25 is typical of attention that knows nothing
+    content_rank          mean under A of the share of other keys that fit the query worse: 1 where attention is on the
+                          best fitting key, ½ where it is on any; None without content
     """
     array = _check_weights(_floats(weights))
     queries, keys = array.shape
@@ -250,6 +262,7 @@ def measure_quality(weights: Tensor | ArrayLike, required: Sequence[bool] | Arra
         entropy=entropy,
         normalized_entropy=entropy / math.log(keys) if keys > 1 else 0.0,
         diagonal_deviation=diagonal_deviation(array),
+        content_rank=None if content is None else content_rank(array, _floats(content)),
     )
 
 
@@ -265,6 +278,24 @@ def diagonal_deviation(weights: FloatArray) -> float:
     target = (np.flatnonzero(attended) + 0.5) / queries
     source = (np.arange(keys) + 0.5) / keys
     return float(np.mean(np.sum(rows * np.abs(target[:, None] - source), axis=1)))
+
+
+def content_rank(weights: FloatArray, content: FloatArray) -> float:
+    """Mean under the weights of the share of other keys that fit the query worse; keys that fit as well count half."""
+    if content.shape != weights.shape or np.isnan(content).any():
+        raise ValueError(
+            f"content: got shape {content.shape}{' with NaN' if np.isnan(content).any() else ''}, expected a score for "
+            f"every query and key, {weights.shape}"
+        )
+    attended, rows = _attending_rows(weights)
+    if weights.shape[1] == 1:
+        return 1.0  # no other key to attend to
+    ranks = np.empty_like(rows)
+    for rank, scores in zip(ranks, content[attended], strict=True):
+        order = np.sort(scores)
+        below, up_to = np.searchsorted(order, scores, "left"), np.searchsorted(order, scores, "right")
+        rank[:] = (below + 0.5 * (up_to - below - 1)) / (len(scores) - 1)
+    return float(np.mean(np.sum(rows * ranks, axis=1)))
 
 
 def _attending_rows(weights: FloatArray) -> tuple[NDArray[np.bool_], FloatArray]:
