@@ -23,7 +23,6 @@ from clock_attention.alignment import (
     path_from_weights,
     whole_durations,
 )
-from clock_attention.clocks import clock_pair
 
 
 def all_paths(queries, keys):
@@ -176,16 +175,7 @@ def test_clocks_that_meet_everywhere_give_an_even_path(queries, keys):
 def test_path_of_clocks_agrees_with_the_path_of_their_attention():
     generator = torch.Generator().manual_seed(0)
     query, key = (torch.randn(1, 2, n, 8, generator=generator) for n in (50, 12))
-    pair = clock_pair(
-        query,
-        key,
-        *(torch.ones(1, n, dtype=torch.bool) for n in (50, 12)),
-        clocks="normalized",
-        phi="rational",
-        variance="surrogate",
-        eps=1e-6,
-    )
-    _, weights = clock_attention(query, key, key)
+    _, weights, pair = clock_attention(query, key, key, return_clocks=True)
     (matrix,) = attention_matrices(weights)
     assert np.abs(path_from_clocks(pair.query[0], pair.key[0]) - path_from_weights(matrix)).max() <= 1
 
