@@ -266,9 +266,9 @@ def score_one(score: Score, example: Example, frames: np.ndarray, attention: np.
     score.attention_repeats += quality.repeated
     score.length_ratios.append(len(frames) / len(example.frames))
     if len(frames) >= len(example.symbols):  # boundaries of what was written against those the attention claims
-        heard = path_durations(monotone_path(-distance[:, example.symbols]), len(example.symbols))
+        produced = path_durations(monotone_path(-distance[:, example.symbols]), len(example.symbols))
         claimed = path_durations(path_from_weights(attention), len(example.symbols))
-        score.boundary_errors.extend(np.abs(np.cumsum(heard)[:-1] - np.cumsum(claimed)[:-1]).tolist())
+        score.boundary_errors.extend(np.abs(np.cumsum(produced)[:-1] - np.cumsum(claimed)[:-1]).tolist())
 
 
 def edits(truth: list[int], read: list[int]) -> tuple[int, int, int]:

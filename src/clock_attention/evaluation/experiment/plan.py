@@ -7,9 +7,9 @@ from typing import Literal
 
 Comparison = Literal["best", "paper", "autoregressive"]
 COMPARISONS = {
-    "best": "Each at its best: trained on several paces, positions that know the requested length.",
-    "paper": "As in the paper: one pace, absolute positions.",
-    "autoregressive": "Autoregressive decoding: free running, from its own previous frames.",
+    "best": "Shared recipe, found with clocks and handed to the dot product: several speaking rates, normalized positions.",
+    "paper": "Paper-like conditions: one speaking rate, absolute positions.",
+    "autoregressive": "Autoregressive decoding, free running.",
 }
 
 
