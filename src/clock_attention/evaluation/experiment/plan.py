@@ -7,7 +7,7 @@ from typing import Literal
 
 Comparison = Literal["best", "paper", "autoregressive"]
 COMPARISONS = {
-    "best": "Shared recipe, found with clocks and handed to the dot product: several speaking rates, normalized positions.",
+    "best": "Shared recipe, found with clocks, handed to the dot product: several rates, normalized positions.",
     "paper": "Paper-like conditions: one speaking rate, absolute positions.",
     "autoregressive": "Autoregressive decoding, free running.",
 }
