@@ -9,7 +9,9 @@ import logging
 import os
 import platform
 import re
+import shutil
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -155,3 +157,16 @@ def _lock(file: IO[str]) -> bool:
         # Some network file systems have no locks.
         logger.warning("%s cannot be locked (%s): make sure that only one process writes there", file.name, error)
     return True
+
+
+def temporary_folder(purpose: str) -> Path:
+    """A new folder for this process. Removes those of dead processes of this machine with the same purpose."""
+    prefix = f"clock-attention-{purpose}-{HOST}-"
+    pattern = re.compile(re.escape(prefix) + r"(\d+)-\w+")
+    root = Path(tempfile.gettempdir())
+    if sys.platform != "win32":  # where nobody can tell
+        for name in os.listdir(root):
+            match = pattern.fullmatch(name)
+            if match and not is_alive(int(match[1])):
+                shutil.rmtree(root / name, ignore_errors=True)
+    return Path(tempfile.mkdtemp(prefix=f"{prefix}{os.getpid()}-", dir=root))

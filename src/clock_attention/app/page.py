@@ -6,9 +6,10 @@ import logging
 import os
 import shutil
 import tempfile
+import time
 import warnings
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -18,8 +19,11 @@ os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
 os.environ["HF_HUB_DISABLE_TELEMETRY"] = "1"
 
 import gradio as gr
+from starlette.middleware import Middleware
 
+from clock_attention.app.guard import Guard
 from clock_attention.app.player import CSS, SCRIPT, player
+from clock_attention.files import temporary_folder
 from clock_attention.speech.voice.folder import VoiceError
 from clock_attention.speech.voice.pacing import FASTEST, SLOWEST
 from clock_attention.speech.voice.speech import Speech, join
@@ -28,7 +32,8 @@ from clock_attention.speech.voice.voice import AUTOREGRESSIVE, Voice
 logger = logging.getLogger(__name__)
 
 MOST_CHARACTERS = 600  # about 40 seconds of speech
-LONGEST = 120.0  # seconds
+LONGEST = 120.0  # seconds of speech
+LONGEST_WORK = 120.0  # seconds that a request may take
 WAITING = 16  # requests in the queue; further ones are turned away
 KEPT = 24  # spoken texts whose files can still be downloaded
 PACES = {"fast": 3.0, "natural": 6.0, "slow": 10.0}  # mel frames per phoneme, as in the paper's comparison
@@ -53,7 +58,7 @@ class Speaker:
                 self.voices[AUTOREGRESSIVE] = voice.with_decoding(AUTOREGRESSIVE)
             except VoiceError:
                 logger.info("%s has no autoregressive decoder", voice.path)
-        self._root = Path(tempfile.mkdtemp(prefix="clock-attention-"))
+        self._root = temporary_folder("app")
         self._folders: deque[Path] = deque()
 
     @property
@@ -64,13 +69,27 @@ class Speaker:
     def decodings(self) -> list[str]:
         return list(self.voices)
 
+    @property
+    def cache(self) -> Path:
+        """Where the page keeps its copies of what visitors may download; goes with the rest."""
+        return self._root / "page"
+
     def close(self) -> None:
         shutil.rmtree(self._root, ignore_errors=True)
 
-    def speak(
+    def speak(self, text: str, **options: Any) -> Speech:
+        """One text within the limits of the page, with the options of `speak_in_steps`."""
+        *_, speech = self.speak_in_steps(text, **options)
+        assert speech is not None
+        return speech
+
+    def speak_in_steps(
         self, text: str, *, decoding: str, pace: float = 1.0, duration: str = "", mpr: float | None = None
-    ) -> Speech:
-        """One text within the limits of the page. A duration, where there is one, replaces the pace."""
+    ) -> Iterator[Speech | None]:
+        """None after each sentence, so that whoever waits no longer can stop it, and the speech in the end.
+
+        A duration, where there is one, replaces the pace.
+        """
         if len(text) > self.most_characters:
             raise ValueError(
                 f"This text has {len(text):,} characters; the page takes {self.most_characters:,} at a time. "
@@ -84,13 +103,13 @@ class Speaker:
         elif duration.strip():
             length = {"duration": within_limit(duration)}
         pieces: list[Speech] = []
-        for piece in self.voices[decoding].stream(text, vocoder=self.vocoder, **length):
+        end = time.monotonic() + LONGEST_WORK
+        for piece in self.voices[decoding].stream(text, vocoder=self.vocoder, most_seconds=LONGEST, **length):
             pieces.append(piece)
-            if sum(one.seconds for one in pieces) > LONGEST:
-                raise ValueError(
-                    f"This text lasts more than {LONGEST:g} seconds. `clock-attention speak` speaks for any time."
-                )
-        return join(pieces, text)
+            if time.monotonic() > end:
+                raise ValueError(f"This text takes more than {LONGEST_WORK:g} seconds of work: give a shorter one.")
+            yield None
+        yield join(pieces, text)
 
     def files(self, speech: Speech) -> tuple[str, str, str]:
         """Figure, sound and timestamps of a speech; those of older ones disappear."""
@@ -145,22 +164,35 @@ def capital(message: str) -> str:
     return message[:1].upper() + message[1:]
 
 
+def guarded(host: str, names: Iterable[str] = ()) -> dict[str, Any]:
+    """Options for the page's `launch`: where it listens, and who is let in."""
+    guard = Middleware(Guard, bound=host, names=tuple(names))  # type: ignore[arg-type]
+    return {"server_name": host, "share": False, "app_kwargs": {"middleware": [guard]}}
+
+
 def page(speaker: Speaker) -> gr.Blocks:
-    """The page. Give `LOOK` to its `launch`."""
+    """The page. Give `LOOK` and `guarded(…)` to its `launch`."""
+    os.environ["GRADIO_TEMP_DIR"] = str(speaker.cache)  # read when components are made
 
-    def speak(text: str, pace: float, duration: str, decoding: str) -> tuple[str, str, Any, Any]:
+    # Generators: between two steps gradio looks whether the visitor is still there, and ends what nobody waits for.
+    def speak(text: str, pace: float, duration: str, decoding: str) -> Iterator[tuple[Any, ...]]:
         with sentences():
-            speech = speaker.speak(text, decoding=decoding, pace=pace, duration=duration)
-            figure, sound, timestamps = speaker.files(speech)
-        downloads = (gr.DownloadButton(value=path, interactive=True) for path in (sound, timestamps))
-        return player(speech, "Speech with its words and phonemes"), figure, *downloads  # type: ignore[return-value]
+            for speech in speaker.speak_in_steps(text, decoding=decoding, pace=pace, duration=duration):
+                if speech is None:
+                    yield (gr.skip(),) * 4
+                    continue
+                figure, sound, timestamps = speaker.files(speech)
+                downloads = (gr.DownloadButton(value=path, interactive=True) for path in (sound, timestamps))
+                yield player(speech, "Speech with its words and phonemes"), figure, *downloads
 
-    def compare(text: str, decoding: str) -> list[str]:
+    def compare(text: str, decoding: str) -> Iterator[tuple[Any, ...]]:
         with sentences():
-            return [
-                player(speaker.speak(text, decoding=decoding, mpr=mpr), f"{name}, {mpr:g} frames per phoneme")
-                for name, mpr in PACES.items()
-            ]
+            players: list[Any] = []
+            for name, mpr in PACES.items():
+                for speech in speaker.speak_in_steps(text, decoding=decoding, mpr=mpr):
+                    if speech is not None:
+                        players.append(player(speech, f"{name}, {mpr:g} frames per phoneme"))
+                    yield (*players, *(gr.skip(),) * (len(PACES) - len(players)))
 
     limit = speaker.most_characters
     with gr.Blocks(title="Clock attention", analytics_enabled=False, delete_cache=(600, 3600)) as blocks:

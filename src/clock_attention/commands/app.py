@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from clock_attention.app.page import LOOK, MOST_CHARACTERS, Speaker, page
+from clock_attention.app.page import LOOK, MOST_CHARACTERS, Speaker, guarded, page
 from clock_attention.speech.voice.voice import Voice
 
 
@@ -17,6 +17,9 @@ def app(
     port: Annotated[int | None, typer.Option(min=0, max=65535, help=r"\[default: first free from 7860]")] = None,
     vocoder: Annotated[str, typer.Option(help="As in `clock-attention speak`.")] = "auto",
     most_characters: Annotated[int, typer.Option(min=1, help="Longest text that is accepted.")] = MOST_CHARACTERS,
+    allow_host: Annotated[
+        list[str] | None, typer.Option(help="A further name that the page is reached by, behind a proxy; repeatable.")
+    ] = None,
     browser: Annotated[bool, typer.Option(help="Open the page in a browser.")] = False,
 ) -> None:
     """Open a web page that speaks: pace, exact duration, timestamps, pictures.
@@ -28,7 +31,8 @@ def app(
         with closing(speaker):
             # Loads and compiles everything, and says what is wrong with the vocoder, before the first visitor comes.
             speaker.files(speaker.speak("Ready.", decoding=speaker.decodings[0]))
-            page(speaker).launch(server_name=host, server_port=port, inbrowser=browser, share=False, **LOOK)
+            options = {**LOOK, **guarded(host, allow_host or [])}
+            page(speaker).launch(server_port=port, inbrowser=browser, **options)
     except (ValueError, OSError, ImportError) as error:
         typer.secho(f"error: {error}", fg="red", err=True)
         raise typer.Exit(1) from None

@@ -31,6 +31,7 @@ Recognizers = Annotated[
 ]
 VocoderName = Annotated[str, typer.Option(help="auto, hifigan, hifigan-universal, griffin-lim, or a checkpoint.")]
 Workers = Annotated[int, typer.Option(min=1, help="Processes that vocode and recognise.")]
+Threads = Annotated[int | None, typer.Option(min=1, help=r"CPU threads per process. \[default: all cores]")]
 Out = Annotated[Path, typer.Option(help="Folder of results, with their cache.")]
 KeepAudio = Annotated[bool, typer.Option("--keep-audio", help="Keep the audio, as flac, in OUT/audio.")]
 Predictors = Annotated[list[str] | None, typer.Option("--mos", help="Predict opinion scores: dnsmos, distillmos.")]
@@ -55,6 +56,7 @@ def evaluate(
     out: Out = Path("runs/evaluation"),
     compare: Annotated[str | None, typer.Option(help="Another system; the paired difference is reported.")] = None,
     workers: Workers = 1,
+    threads: Threads = None,
     keep_audio: KeepAudio = False,
     mos: Predictors = None,
     checkpoint: Checkpoint = "best",
@@ -68,6 +70,7 @@ def evaluate(
     from clock_attention.evaluation.systems.systems import Length
 
     with clear_errors(), ExitStack() as stack:
+        use_threads(threads)
         chosen = load_prompts(prompts, subset=subset, seed=seed, folder=lists)
         length = Length(mpr, pace)
         systems = open_systems([system, *([compare] if compare else [])], length, checkpoint, stack, whole)
@@ -95,6 +98,7 @@ def sweep(
     vocoder: VocoderName = "auto",
     out: Out = Path("runs/sweep"),
     workers: Workers = 1,
+    threads: Threads = None,
     keep_audio: KeepAudio = False,
     mos: Predictors = None,
     checkpoint: Checkpoint = "best",
@@ -110,6 +114,7 @@ def sweep(
     from clock_attention.evaluation.systems.systems import Length, VoiceSystem
 
     with clear_errors(), ExitStack() as stack:
+        use_threads(threads)
         chosen = load_prompts(prompts, subset=subset, seed=seed, folder=lists)
         mprs = sweeping.parse_range(mpr or ["3:10"])
         added = ["teacher"] if teacher and "teacher" not in [split_name(name)[1] for name in systems] else []
@@ -124,6 +129,13 @@ def sweep(
             sweeping.write_sweep(out / "sweep.json", found, prompts=list(prompts), subset=len(chosen), seed=seed)
             show(found, differences=False)
             console.print(f"{len(chosen)} prompts; {out}/sweep.json, {out}/*.png", highlight=False)
+
+
+def use_threads(threads: int | None) -> None:
+    if threads:
+        import torch
+
+        torch.set_num_threads(threads)
 
 
 def prompts(

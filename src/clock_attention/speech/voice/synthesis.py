@@ -178,6 +178,7 @@ def stream(
     seed: int = 0,
     vocoder: str | Path | Vocoder = "auto",
     pause: float = PAUSE,
+    most_seconds: float | None = None,
 ) -> Iterator[Speech]:
     """Speak a text sentence by sentence; joined end to end, the pieces are the whole.
 
@@ -188,6 +189,7 @@ def stream(
         seed: of anything random in a vocoder or decoder.
         vocoder: a name or path for `load_vocoder`, or a vocoder.
         pause: seconds between sentences at natural pace; they scale with the speech.
+        most_seconds: refuse texts that will last longer, before any of it is spoken.
     """
     pacing = Pacing.of(pace, mpr, duration)
     if not 0 <= pause <= 10:
@@ -203,7 +205,35 @@ def stream(
     if first is None:
         shown = text if len(text) <= 60 else text[:60] + "…"
         raise UnreadableTextError(f"nothing to say in {shown!r}: give at least one English word or number")
-    return spoken(voice, chain([first], sentences), pacing, seed, voice.vocoder(vocoder))
+    sentences = chain([first], sentences)
+    if most_seconds is not None:
+        sentences = iter(within(voice, sentences, pacing, most_seconds))
+    return spoken(voice, sentences, pacing, seed, voice.vocoder(vocoder))
+
+
+def within(voice: VoiceFolder, sentences: Iterable[Sentence], pacing: Pacing, seconds: float) -> list[Sentence]:
+    """The sentences, if they will not last longer than that: by the length model, in a hundredth of the time."""
+    found: list[Sentence] = []
+    expected = 0.0
+    for sentence in sentences:
+        found.append(sentence)
+        expected += estimated_seconds(voice, sentence.phrases, pacing)
+        if max(expected, pacing.duration or 0.0) > seconds:
+            raise ValueError(
+                f"this text lasts more than {seconds:g} seconds ({pacing.duration or expected:.0f} s by the end of "
+                f"sentence {len(found)}): give a shorter one"
+            )
+    return found
+
+
+def estimated_seconds(voice: VoiceFolder, phrases: Sequence[Phrase], pacing: Pacing) -> float:
+    """How long phrases and their pauses will last; 0 where the duration has been asked for."""
+    if pacing.duration is not None:
+        return 0.0
+    pauses = sum(phrase.pause for phrase in phrases) / pacing.speed(voice.language.mpr)
+    if pacing.mpr is not None:
+        return pauses + pacing.mpr * sum(len(phrase.phonemes) for phrase in phrases) / voice.frames_per_second
+    return pauses + sum(natural_lengths(voice, phrases)) / (pacing.pace or 1.0) / voice.frames_per_second
 
 
 @dataclass(frozen=True)
@@ -278,14 +308,20 @@ def spoken(
         yield speech
 
 
+def natural_lengths(voice: VoiceFolder, phrases: Sequence[Phrase]) -> list[int]:
+    """Frames of each phrase at natural pace, by the length model."""
+    frames: list[int] = []
+    for start in range(0, len(phrases), LENGTH_BATCH):
+        batch = [phrase.phonemes for phrase in phrases[start : start + LENGTH_BATCH]]
+        frames += voice.model.natural_frames(*batch_tokens(voice, batch)).tolist()
+    return frames
+
+
 def planned_frames(voice: VoiceFolder, phrases: Sequence[Phrase], seconds: float) -> list[int]:
     """Frames of each phrase and of the pause after it, in turn, that sum to the duration exactly."""
     natural: list[int] = []
-    for start in range(0, len(phrases), LENGTH_BATCH):
-        batch = phrases[start : start + LENGTH_BATCH]
-        frames = voice.model.natural_frames(*batch_tokens(voice, [phrase.phonemes for phrase in batch])).tolist()
-        for phrase, count in zip(batch, frames, strict=True):
-            natural += [count, round(phrase.pause * voice.frames_per_second)]
+    for phrase, count in zip(phrases, natural_lengths(voice, phrases), strict=True):
+        natural += [count, round(phrase.pause * voice.frames_per_second)]
     fewest = [count for phrase in phrases for count in (FEWEST_FRAMES * len(phrase.phonemes), 0)]
     total = round(seconds * voice.frames_per_second)
     check_duration(

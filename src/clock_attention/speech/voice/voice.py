@@ -73,10 +73,22 @@ class Voice(VoiceFolder):
         seed: int = 0,
         vocoder: str | Path | Vocoder = "auto",
         pause: float = PAUSE,
+        most_seconds: float | None = None,
     ) -> Iterator[Speech]:
-        """Speak a text sentence by sentence, with the options of `speak`; end to end, the pieces are the whole."""
+        """Speak a text sentence by sentence, with the options of `speak`; end to end, the pieces are the whole.
+
+        A text that will last longer than `most_seconds` is refused before any of it is spoken.
+        """
         return synthesis.stream(
-            self, text, pace=pace, mpr=mpr, duration=duration, seed=seed, vocoder=vocoder, pause=pause
+            self,
+            text,
+            pace=pace,
+            mpr=mpr,
+            duration=duration,
+            seed=seed,
+            vocoder=vocoder,
+            pause=pause,
+            most_seconds=most_seconds,
         )
 
     def utter(
