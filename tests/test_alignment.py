@@ -297,8 +297,8 @@ def test_content_shows_a_confident_wrong_alignment():
     weights, content, accuracy = rotated_task(shift=0)
     right = measure_quality(weights, content=content)
     assert accuracy > 0.8
-    assert right.content_rank > 0.95
-    assert "content rank 9" in str(right)
+    assert right.content_rank > 0.85
+    assert "content rank 8" in str(right)
     assert "content_rank" not in measure_quality(weights).as_dict()
 
 
