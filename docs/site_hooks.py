@@ -60,7 +60,10 @@ def on_page_content(content: str, **_: Any) -> str:
 
     def as_mathml(found: re.Match[str]) -> str:
         display = "block" if found["tag"] == "div" else "inline"
-        return VARIANT.sub(as_letter, convert(html.unescape(found["latex"]).strip(), display=display))
+        mathml = convert(html.unescape(found["latex"]).strip(), display=display)
+        return VARIANT.sub(as_letter, mathml).replace(
+            "<mi>&#x02032;</mi>", "<mo>&#x02032;</mo>"
+        )  # a prime is an operator
 
     return FORMULA.sub(as_mathml, content)
 
