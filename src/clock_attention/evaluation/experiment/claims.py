@@ -53,9 +53,10 @@ def judged(holds: bool) -> str:
 
 
 def at_most(interval: Interval, limit: float) -> str:
-    """The estimate decides; where the limit lies within the interval, that is said."""
-    sure = not interval.low <= limit <= interval.high
-    return judged(interval.estimate <= limit) + ("" if sure else ", but the interval has room for both")
+    """Holds, does not hold, or inconclusive: the whole interval decides, not the estimate."""
+    if interval.low <= limit <= interval.high:
+        return "inconclusive: the interval includes the limit"
+    return judged(interval.estimate <= limit)
 
 
 def near_the_floor(sweep: Sequence[Evaluation], copy: Sequence[Evaluation], recognizer: str) -> list[Row]:
