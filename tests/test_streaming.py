@@ -63,7 +63,7 @@ def test_steps_equal_the_one_shot_pass(
         torch.testing.assert_close(a / size, b / size, rtol=tolerance, atol=tolerance)
 
 
-@pytest.mark.parametrize("content_dim", [None])
+@pytest.mark.parametrize("content_dim", [None, 4])
 def test_a_step_is_taken_by_the_implementation_asked_for_or_refused(content_dim):
     torch.manual_seed(0)
     attention = ClockAttention(12, 3, clocks="causal", pace=2.0, content_dim=content_dim)

@@ -88,8 +88,9 @@ class ClockState:
 
     def map(self, function: Callable[[Tensor], Tensor]) -> ClockState:
         """A state of what the function makes of every tensor."""
-        tensors: dict[str, Any] = {field.name: getattr(self, field.name) for field in fields(self)}
-        return ClockState(**{name: None if x is None else function(x) for name, x in tensors.items()})
+        tensors = {field.name: getattr(self, field.name) for field in fields(self)}
+        made: dict[str, Any] = {name: None if x is None else function(x) for name, x in tensors.items()}
+        return ClockState(**made)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> ClockState:
         return self.map(torch.clone)

@@ -18,9 +18,10 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 from typing import Any
 
+import numba
 import numpy as np
 
-from clock_attention.kernels import band_tasks
+from clock_attention.kernels.banded import tasks
 
 logger = logging.getLogger("clock_attention")
 compiling = threading.Lock()
@@ -35,7 +36,7 @@ def entry(backward: bool, double: bool) -> Any:
                 name = f"banded kernel ({'backward' if backward else 'forward'}, float{64 if double else 32})"
                 logger.info("preparing the %s: compiled once, then read from Numba's cache", name)
                 start = time.perf_counter()
-                compiled = without_collection(band_tasks.compile_entry, backward, double)
+                compiled = without_collection(tasks.compile_entry, backward, double)
                 logger.info("%s ready after %.1f s", name, time.perf_counter() - start)
                 entries[backward, double] = compiled
     return entries[backward, double]
@@ -72,6 +73,9 @@ def pool(process: int, threads: int) -> ThreadPoolExecutor:
 
 def run_entry(table: np.ndarray, backward: bool, double: bool, threads: int) -> None:
     """Run the compiled code on this many threads and wait; every one of them draws tasks from the table."""
+    if numba.config.DISABLE_JIT:
+        tasks.run_in_python(table, backward, double)
+        return
     compiled = entry(backward, double)
     if threads > 1 and (parallel := team()) is not None:
         parallel(compiled.address, table.ctypes.data, threads, 0)

@@ -1,6 +1,6 @@
 """The clocks of one head, compiled: time norm → rate → running sum, and back again (Eq. 1 and Algorithm 1).
 
-Everything runs over strips of eight channels down the time axis. A clock is kept as an fp64 reading every ANCHOR
+Everything runs over strips of LANES channels down the time axis. A clock is kept as an fp64 reading every ANCHOR
 steps and a small offset from it in the working precision: two clocks meet where their difference is tiny beside
 their readings, so readings themselves must not be rounded. Steps are listed by index, so padding is never read and
 may stand anywhere.
@@ -11,9 +11,12 @@ may stand anywhere.
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import numba
 
-from clock_attention.kernels.lanes import (
+from clock_attention.kernels.banded.simd import (
+    LANES,
     absolute,
     cast,
     exponential,
@@ -36,8 +39,29 @@ ANCHOR = 64  # steps that share an fp64 reading
 TIME_NORM_NORMALIZED, TIME_NORM, GIVEN = range(3)
 RATIONAL, SOFTPLUS, EXP = range(3)
 
-# Not cached one by one: Numba would not notice a change in a function that these call. `band_tasks` caches the whole.
+# Not cached one by one: Numba would not notice a change in a function that these call. `tasks` caches the whole.
 jit = numba.njit(error_model="numpy")
+# For functions that take whole records of pointers: passing those on the stack would cost as much as a tile.
+jit_inline = numba.njit(error_model="numpy", forceinline=True)
+
+
+class Steps(NamedTuple):
+    """Features (L, width) of one head, `step` numbers apart, and which of them are valid."""
+
+    x: Any
+    step: int
+    index: Any  # of the valid steps
+    count: int  # how many they are
+
+
+class Trace(NamedTuple):
+    """A clock: λ_i = factor · (anchor + offset)."""
+
+    offsets: Any  # (count, width) in working precision
+    anchors: Any  # (⌈count/ANCHOR⌉, width), fp64
+    factors: Any  # (width), fp64: 1/total, or 1
+    statistics: Any  # (3, width): mean, 1/√(var + ε), and what rounding the mean left over
+    width: int  # channels, padded to whole vectors
 
 
 @jit
@@ -78,18 +102,16 @@ def list_valid(valid, length, index):
 
 
 @jit
-def time_statistics(x, stride, index, n, c, eps, statistics, width, like):
-    """Mean, 1/√(var + ε) and what rounding the mean left over: rows 0, 1, 2 of `statistics`.
-
-    Sixteen channels, a whole cache line, at a time.
-    """
+def time_statistics(steps, c, eps, trace, like):
+    """Statistics of 2 LANES channels, a whole cache line, at a time."""
+    x, n = steps.x, steps.count
     count = splat(float(n), 0.0)
     wide_a, wide_b = splat(0.0, 0.0), splat(0.0, 0.0)
     for start in range(0, n, ANCHOR):
         a, b = splat(0.0, like), splat(0.0, like)
         for i in range(start, min(start + ANCHOR, n)):
-            place = get(index, i) * stride + c
-            a, b = a + load(x, place), b + load(x, place + 8)
+            place = get(steps.index, i) * steps.step + c
+            a, b = a + load(x, place), b + load(x, place + LANES)
         wide_a, wide_b = wide_a + cast(a, 0.0), wide_b + cast(b, 0.0)
     exact_a, exact_b = wide_a / count, wide_b / count
     mean_a, mean_b = cast(exact_a, like), cast(exact_b, like)
@@ -97,51 +119,51 @@ def time_statistics(x, stride, index, n, c, eps, statistics, width, like):
     for start in range(0, n, ANCHOR):
         a, b = splat(0.0, like), splat(0.0, like)
         for i in range(start, min(start + ANCHOR, n)):
-            place = get(index, i) * stride + c
-            centred_a, centred_b = load(x, place) - mean_a, load(x, place + 8) - mean_b
+            place = get(steps.index, i) * steps.step + c
+            centred_a, centred_b = load(x, place) - mean_a, load(x, place + LANES) - mean_b
             a, b = fma(centred_a, centred_a, a), fma(centred_b, centred_b, b)
         wide_a, wide_b = wide_a + cast(a, 0.0), wide_b + cast(b, 0.0)
-    keep_statistics(statistics, c, width, exact_a, mean_a, wide_a / count, eps, like)
-    keep_statistics(statistics, c + 8, width, exact_b, mean_b, wide_b / count, eps, like)
+    keep_statistics(trace, c, exact_a, mean_a, wide_a / count, eps, like)
+    keep_statistics(trace, c + LANES, exact_b, mean_b, wide_b / count, eps, like)
 
 
 @jit
-def keep_statistics(statistics, c, width, exact, mean, spread, eps, like):
+def keep_statistics(trace, c, exact, mean, spread, eps, like):
     sharp = splat(1.0, 0.0) / root(spread + splat(eps, 0.0))
-    store(statistics, c, mean)
-    store(statistics, width + c, cast(sharp, like))
-    store(statistics, 2 * width + c, cast((exact - cast(mean, 0.0)) * sharp, like))
+    store(trace.statistics, c, mean)
+    store(trace.statistics, trace.width + c, cast(sharp, like))
+    store(trace.statistics, 2 * trace.width + c, cast((exact - cast(mean, 0.0)) * sharp, like))
 
 
 @jit
 def feature(x, place, mean, sharp, rest):
-    """η: the normalized feature of a step, eight channels."""
+    """η: the normalized feature of a step, LANES channels."""
     return (load(x, place) - mean) * sharp - rest
 
 
 @jit
-def run_clock(kind, phi, x, stride, index, n, channels, width, eps, statistics, offsets, anchors, factors, like):
-    """λ_i = factor · (anchor + offset) for all steps and channels.
+def run_clock(kind, phi, steps, channels, eps, trace, like):
+    """λ of all steps and channels, left in `trace`.
 
-    `offsets` (n, width) in working precision, `anchors` (⌈n/ANCHOR⌉, width) and `factors` (width) in fp64. Channels
-    beyond `channels` get factor 0: they are padding to a whole vector.
+    Channels beyond `channels` get factor 0: they are padding to a whole vector.
     """
-    for c in range(0, width, 8):
-        if c % 16 == 0:
-            time_statistics(x, stride, index, n, c, eps, statistics, width, like)
+    x, n, width, statistics = steps.x, steps.count, trace.width, trace.statistics
+    for c in range(0, width, LANES):
+        if c % (2 * LANES) == 0:
+            time_statistics(steps, c, eps, trace, like)
         mean, sharp, rest = load(statistics, c), load(statistics, width + c), load(statistics, 2 * width + c)
         anchor, offset = splat(0.0, 0.0), splat(0.0, 0.0)  # fp64: channels that tick alike would round alike
-        here = get(index, 0)
-        current = feature(x, here * stride + c, mean, sharp, rest)
+        here = get(steps.index, 0)
+        current = feature(x, here * steps.step + c, mean, sharp, rest)
         for start in range(0, n, ANCHOR):
             anchor = anchor + offset
             offset = splat(0.0, 0.0)
-            store(anchors, start // ANCHOR * width + c, anchor)
+            store(trace.anchors, start // ANCHOR * width + c, anchor)
             for i in range(start, min(start + ANCHOR, n)):
-                store(offsets, i * width + c, cast(offset, like))
+                store(trace.offsets, i * width + c, cast(offset, like))
                 if i + 1 < n:
-                    there = get(index, i + 1)
-                    ahead = feature(x, there * stride + c, mean, sharp, rest)
+                    there = get(steps.index, i + 1)
+                    ahead = feature(x, there * steps.step + c, mean, sharp, rest)
                     if there == here + 1:  # an edge exists only between neighbours
                         middle = splat(0.5, like) * (current + ahead)
                         offset = offset + cast(rate(phi, middle, like) + splat(eps, like), 0.0)
@@ -151,31 +173,38 @@ def run_clock(kind, phi, x, stride, index, n, channels, width, eps, statistics, 
             reading = anchor + offset
             floor = splat(1e-300, 0.0)  # a clock without an edge has total 0 and stays at λ = 0
             factor = keep_from(reading, floor, splat(1.0, 0.0) / larger(reading, floor))
-        store(factors, c, keep_first(factor, channels - c, 0.0))
+        store(trace.factors, c, keep_first(factor, channels - c, 0.0))
 
 
 @jit
-def take_clock(clock, stride, index, n, width, offsets, anchors, factors, like):
-    """A clock given in fp64, taken into the form `run_clock` leaves."""
-    for c in range(0, width, 8):
-        store(factors, c, splat(1.0, 0.0))
-        for i in range(n):
-            reading = load(clock, get(index, i) * stride + c)
+def take_clock(steps, trace, like):
+    """A clock given in fp64 (in place of features), taken into the form `run_clock` leaves."""
+    width = trace.width
+    for c in range(0, width, LANES):
+        store(trace.factors, c, splat(1.0, 0.0))
+        for i in range(steps.count):
+            reading = load(steps.x, get(steps.index, i) * steps.step + c)
             if i % ANCHOR == 0:
-                store(anchors, i // ANCHOR * width + c, reading)
-            offset = reading - load(anchors, i // ANCHOR * width + c)
-            store(offsets, i * width + c, cast(offset, like))
+                store(trace.anchors, i // ANCHOR * width + c, reading)
+            offset = reading - load(trace.anchors, i // ANCHOR * width + c)
+            store(trace.offsets, i * width + c, cast(offset, like))
 
 
 @jit
-def read_clock(n, width, offsets, anchors, factors, clock, sums):
+def reading_of(trace, i, c):
+    """λ of one step, LANES channels, fp64."""
+    anchor = load(trace.anchors, i // ANCHOR * trace.width + c)
+    return (anchor + cast(load(trace.offsets, i * trace.width + c), 0.0)) * load(trace.factors, c)
+
+
+@jit
+def read_clock(n, trace, clock, sums):
     """λ in fp64 (n, width), and its sum over channels."""
     for i in range(n):
         added = splat(0.0, 0.0)
-        for c in range(0, width, 8):
-            reading = load(anchors, i // ANCHOR * width + c) + cast(load(offsets, i * width + c), 0.0)
-            reading = reading * load(factors, c)
-            store(clock, i * width + c, reading)
+        for c in range(0, trace.width, LANES):
+            reading = reading_of(trace, i, c)
+            store(clock, i * trace.width + c, reading)
             added = added + reading
         put(sums, i, total(added))
 
@@ -192,39 +221,33 @@ def surrogate_variance(kind, n, variance):
 
 
 @jit
-def run_clock_back(
-    kind, phi, x, stride, index, n, width, statistics, offsets, anchors, factors, clock, grad, grad_x, grad_stride,
-    like,
-):  # fmt: skip
+def run_clock_back(kind, phi, steps, trace, clock, grad, grad_x, grad_step, like):
     """From ∂/∂λ in `grad` (n, width), which is overwritten, to ∂/∂x at the valid steps.
 
-    The clock is read from `clock` (fp64) if given, else from offsets and anchors.
+    The clock is read from `clock` (fp64) if given, else from the trace.
     """
+    x, n, width, statistics = steps.x, steps.count, trace.width, trace.statistics
     half = splat(0.5, like)
-    for c in range(0, width, 8):
-        factor = load(factors, c)
+    for c in range(0, width, LANES):
+        factor = load(trace.factors, c)
         mean, sharp, rest = load(statistics, c), load(statistics, width + c), load(statistics, 2 * width + c)
         # Everything that raises the total lowers every normalized reading: ∂λ_i/∂total = −λ_i/total.
         suffix = splat(0.0, 0.0)
         if kind == TIME_NORM_NORMALIZED:
             for i in range(n):
-                if is_null(clock):
-                    reading = load(anchors, i // ANCHOR * width + c) + cast(load(offsets, i * width + c), 0.0)
-                    reading = reading * factor
-                else:
-                    reading = load(clock, i * width + c)
+                reading = reading_of(trace, i, c) if is_null(clock) else load(clock, i * width + c)
                 suffix = suffix - reading * cast(load(grad, i * width + c), 0.0)
         sum_grad, sum_product = splat(0.0, 0.0), splat(0.0, 0.0)
         later = splat(0.0, like)  # ∂/∂(mid-edge feature) of the edge after step i
-        here = get(index, n - 1)
-        current = feature(x, here * stride + c, mean, sharp, rest)
+        here = get(steps.index, n - 1)
+        current = feature(x, here * steps.step + c, mean, sharp, rest)
         for k in range(n):
             i = n - 1 - k
             suffix = suffix + cast(load(grad, i * width + c), 0.0)
             earlier, below, there = splat(0.0, like), current, here
             if i > 0:
-                there = get(index, i - 1)
-                below = feature(x, there * stride + c, mean, sharp, rest)
+                there = get(steps.index, i - 1)
+                below = feature(x, there * steps.step + c, mean, sharp, rest)
                 if there == here - 1:
                     slope = rate_slope(phi, half * (current + below), like)
                     earlier = cast(suffix * factor, like) * slope
@@ -236,7 +259,7 @@ def run_clock_back(
         mean_grad = cast(sum_grad / splat(float(n), 0.0), like)
         mean_product = cast(sum_product / splat(float(n), 0.0), like)
         for i in range(n):
-            place = get(index, i)
-            eta = feature(x, place * stride + c, mean, sharp, rest)
+            place = get(steps.index, i)
+            eta = feature(x, place * steps.step + c, mean, sharp, rest)
             value = sharp * (load(grad, i * width + c) - mean_grad - eta * mean_product)
-            store(grad_x, place * grad_stride + c, value)
+            store(grad_x, place * grad_step + c, value)

@@ -6,6 +6,9 @@ on other machines whatever LLVM makes of it. It needs no compiler on the user's 
 
 Multiplications and additions may contract to fused ones, nothing else is reordered: a sum over lanes always runs in
 the same order, so results do not depend on what lies beside them.
+
+With NUMBA_DISABLE_JIT=1 all of this is replaced by `simulated`, the same operations in NumPy, and the kernel runs as
+plain Python: slow, but open to a debugger, and a test that the compiled code means what it says.
 """
 
 from __future__ import annotations
@@ -14,12 +17,13 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
+import numba
 from llvmlite import ir
 from numba.core import cgutils, types
 from numba.core.typing.templates import AbstractTemplate, infer_global, signature
 from numba.extending import intrinsic, lower_builtin, models, register_model
 
-WIDTH = 8
+LANES = 8  # numbers in a vector
 INT64 = ir.IntType(64)
 CONTRACT = ("contract",)
 
@@ -37,7 +41,7 @@ def llvm_float(dtype: types.Float) -> ir.Type:
 
 
 def llvm_lanes(dtype: types.Float) -> ir.VectorType:
-    return ir.VectorType(llvm_float(dtype), WIDTH)
+    return ir.VectorType(llvm_float(dtype), LANES)
 
 
 @register_model(Lanes)
@@ -68,13 +72,13 @@ register_arithmetic(operator.truediv, lambda b, x, y: b.fdiv(x, y))
 
 
 def constant(dtype: types.Float, value: float) -> ir.Constant:
-    return ir.Constant(llvm_lanes(dtype), [ir.Constant(llvm_float(dtype), value)] * WIDTH)
+    return ir.Constant(llvm_lanes(dtype), [ir.Constant(llvm_float(dtype), value)] * LANES)
 
 
 def broadcast(builder: Any, scalar: Any) -> Any:
-    kind = ir.VectorType(scalar.type, WIDTH)
+    kind = ir.VectorType(scalar.type, LANES)
     first = builder.insert_element(ir.Constant(kind, ir.Undefined), scalar, ir.Constant(ir.IntType(32), 0))
-    zeros = ir.Constant(ir.VectorType(ir.IntType(32), WIDTH), [0] * WIDTH)
+    zeros = ir.Constant(ir.VectorType(ir.IntType(32), LANES), [0] * LANES)
     return builder.shuffle_vector(first, ir.Constant(kind, ir.Undefined), zeros)
 
 
@@ -82,7 +86,7 @@ def vector_intrinsic(builder: Any, name: str, vector: Any) -> Any:
     """One of LLVM's unary functions on a whole vector (llvmlite names them for scalars only)."""
     suffix = "f32" if isinstance(vector.type.element, ir.FloatType) else "f64"
     kind = ir.FunctionType(vector.type, [vector.type])
-    function = cgutils.get_or_insert_function(builder.module, kind, f"llvm.{name}.v{WIDTH}{suffix}")
+    function = cgutils.get_or_insert_function(builder.module, kind, f"llvm.{name}.v{LANES}{suffix}")
     return builder.call(function, [vector])
 
 
@@ -91,15 +95,13 @@ def element(builder: Any, pointer: Any, index: Any) -> Any:
 
 
 @intrinsic
-def pointer(typingctx: Any, table: Any, index: Any, like: Any) -> Any:
-    """The address in table[index], as a pointer to numbers of the type of `like`."""
-    sig = types.CPointer(like)(table, types.int64, like)
+def pointer(typingctx: Any, address: Any, like: Any) -> Any:
+    """An address as a pointer to numbers of the type of `like`."""
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        address = builder.load(element(builder, args[0], args[1]))
-        return builder.inttoptr(address, context.get_value_type(sig.return_type))
+        return builder.inttoptr(args[0], context.get_value_type(sig.return_type))
 
-    return sig, codegen
+    return types.CPointer(like)(types.int64, like), codegen
 
 
 @intrinsic
@@ -211,6 +213,16 @@ def fma(typingctx: Any, a: Any, b: Any, c: Any) -> Any:
 
 
 @intrinsic
+def subtract(typingctx: Any, a: Any, b: Any) -> Any:
+    """a − b, never contracted: a rounded before, as it was when it was stored."""
+
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        return builder.fsub(args[0], args[1])
+
+    return a(a, b), codegen
+
+
+@intrinsic
 def larger(typingctx: Any, a: Any, b: Any) -> Any:
     """The larger of the two, lane by lane."""
 
@@ -263,7 +275,7 @@ def keep_first(typingctx: Any, x: Any, count: Any, fill: Any) -> Any:
     """x in the first `count` lanes, `fill` in the others."""
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        numbers = ir.Constant(ir.VectorType(INT64, WIDTH), list(range(WIDTH)))
+        numbers = ir.Constant(ir.VectorType(INT64, LANES), list(range(LANES)))
         inside = builder.icmp_signed("<", numbers, broadcast(builder, args[1]))
         return builder.select(inside, args[0], broadcast(builder, args[2]))
 
@@ -273,7 +285,7 @@ def keep_first(typingctx: Any, x: Any, count: Any, fill: Any) -> Any:
 def halves(builder: Any, combine: Callable, vector: Any) -> Any:
     """Combine the lanes of a vector pairwise, always in the same order."""
     for width in (4, 2, 1):
-        mask = ir.Constant(ir.VectorType(ir.IntType(32), WIDTH), [(i + width) % WIDTH for i in range(WIDTH)])
+        mask = ir.Constant(ir.VectorType(ir.IntType(32), LANES), [(i + width) % LANES for i in range(LANES)])
         vector = combine(vector, builder.shuffle_vector(vector, vector, mask))
     return builder.extract_element(vector, ir.Constant(ir.IntType(32), 0))
 
@@ -301,7 +313,7 @@ def largest(typingctx: Any, x: Any) -> Any:
 def each_lane(builder: Any, function: Any, vector: Any) -> Any:
     """A scalar function of every lane, for the rare functions without a vector form here."""
     result = vector
-    for i in range(WIDTH):
+    for i in range(LANES):
         place = ir.Constant(ir.IntType(32), i)
         result = builder.insert_element(result, builder.call(function, [builder.extract_element(vector, place)]), place)
     return result
@@ -336,9 +348,9 @@ def exponential(typingctx: Any, x: Any) -> Any:
         for coefficient in EXP_POLYNOMIAL[1:]:
             poly = multiply_add(poly, r, number(coefficient))
         poly = multiply_add(poly, builder.fmul(r, r), builder.fadd(r, number(1.0)))
-        integers = ir.VectorType(ir.IntType(32), WIDTH)
-        exponent = builder.add(builder.fptosi(power, integers), ir.Constant(integers, [127] * WIDTH))
-        scale = builder.bitcast(builder.shl(exponent, ir.Constant(integers, [23] * WIDTH)), x.type)
+        integers = ir.VectorType(ir.IntType(32), LANES)
+        exponent = builder.add(builder.fptosi(power, integers), ir.Constant(integers, [127] * LANES))
+        scale = builder.bitcast(builder.shl(exponent, ir.Constant(integers, [23] * LANES)), x.type)
         return builder.select(alive, builder.fmul(poly, scale), number(0.0))
 
     return x(x), codegen
@@ -361,7 +373,7 @@ def transpose(typingctx: Any, a: Any, b: Any, c: Any, d: Any, e: Any, f: Any, g:
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         def shuffle(x: Any, y: Any, order: list[int]) -> Any:
-            return builder.shuffle_vector(x, y, ir.Constant(ir.VectorType(ir.IntType(32), WIDTH), order))
+            return builder.shuffle_vector(x, y, ir.Constant(ir.VectorType(ir.IntType(32), LANES), order))
 
         rows = list(args)
         for low, high, step in (
@@ -369,8 +381,8 @@ def transpose(typingctx: Any, a: Any, b: Any, c: Any, d: Any, e: Any, f: Any, g:
             ([0, 1, 8, 9, 4, 5, 12, 13], [2, 3, 10, 11, 6, 7, 14, 15], 2),
             ([0, 1, 2, 3, 8, 9, 10, 11], [4, 5, 6, 7, 12, 13, 14, 15], 4),
         ):
-            mixed: list[Any] = [None] * WIDTH
-            for i in range(WIDTH):
+            mixed: list[Any] = [None] * LANES
+            for i in range(LANES):
                 if not i & step:
                     mixed[i] = shuffle(rows[i], rows[i + step], low)
                     mixed[i + step] = shuffle(rows[i], rows[i + step], high)
@@ -378,7 +390,7 @@ def transpose(typingctx: Any, a: Any, b: Any, c: Any, d: Any, e: Any, f: Any, g:
         order = [0, 2, 1, 3, 4, 6, 5, 7]
         return context.make_tuple(builder, sig.return_type, [rows[i] for i in order])
 
-    return types.UniTuple(a, WIDTH)(a, b, c, d, e, f, g, h), codegen
+    return types.UniTuple(a, LANES)(a, b, c, d, e, f, g, h), codegen
 
 
 @intrinsic
@@ -389,3 +401,9 @@ def take_ticket(typingctx: Any, counter: Any) -> Any:
         return builder.atomic_rmw("add", args[0], ir.Constant(INT64, 1), "monotonic")
 
     return types.int64(counter), codegen
+
+
+if numba.config.DISABLE_JIT:
+    from clock_attention.kernels.banded import simulated
+
+    globals().update({name: getattr(simulated, name) for name in simulated.OPERATIONS})

@@ -1,0 +1,20 @@
+"""Clock attention on CPU over the band of keys that matter: fused, compiled by Numba, forward and backward.
+
+Monotone clocks make attention banded (docs/theory/kernel.md). The keys left out weigh at most 2⁻²⁴ of a row in all,
+less than fp32 rounding. Time norm, clocks, score, softmax and A·V of a head run in one task, and memory is O(S + T) per
+head.
+
+    choice    which calls are served, and with which clocks
+    op        `torch.ops.clock_attention.banded`, the operator, which torch.compile sees whole; its gradient
+    table     sizes, addresses and scratch of one call, by name
+    threads   compiled entry points, and torch's own threads to run them on
+    tasks     what one thread does with one head
+    clocks    time norm → rate → running sum, and back
+    rows      the band, softmax and A·V of blocks of queries, and their gradients
+    tiles     distances, products and sums of a block of queries and a tile of keys
+    simd      vectors and pointers for Numba; `simulated`: the same in NumPy
+"""
+
+from clock_attention.kernels.banded.choice import attend, attend_clocks, refusal
+
+__all__ = ["attend", "attend_clocks", "refusal"]
