@@ -179,7 +179,73 @@ def test_pace_per_item_moves_only_that_item():
     assert mixed[1] > slow[1] + 2
 
 
+def in_segments(batch: int, length: int, count: int, seed: int) -> torch.Tensor:
+    """`count` segments of random lengths, none empty.  (B, L)"""
+    g = torch.Generator().manual_seed(seed)
+    starts = torch.stack([torch.randperm(length - 1, generator=g)[: count - 1].sort().values + 1 for _ in range(batch)])
+    return (torch.arange(length)[None, :, None] >= starts[:, None]).sum(-1)
+
+
+@pytest.mark.parametrize("impl", ["portable", "banded"])
+def test_segments_and_ranges_equal_the_reference(impl):
+    shape = (2, 2, 41, 23, 6, 5)
+    padded = {
+        "query_padding_mask": torch.arange(41) >= torch.tensor([[41], [30]]),
+        "key_padding_mask": torch.arange(23) >= torch.tensor([[20], [23]]),
+    }
+    segments = in_segments(2, 41, 3, 0), in_segments(2, 23, 3, 1)
+    weights = torch.softmax(torch.randn(2, 2, 2, 23, dtype=torch.float64), -1)
+    weights = weights.masked_fill(padded["key_padding_mask"][:, None, None], 0.0)
+    for options in (
+        {"segments": segments},
+        {"target_range": (0.2, torch.tensor([0.5, 0.9], dtype=torch.float64))},
+        {"target_range": (weights[:, :, 0] * 0.1, weights[:, :, 1]), "variance": "exact"},
+        {"segments": segments, "target_range": (torch.rand(2, 2).double() / 4, 1.0)},
+    ):
+        expected = gradients(features(shape, 8), impl="reference", **padded, **options)
+        dtype, tolerance = (torch.float64, 1e-6) if impl == "portable" else (torch.float32, 1e-4)
+        found = gradients(features(shape, 8, dtype), impl=impl, **padded, **options)
+        for a, b in zip(found, expected, strict=True):
+            torch.testing.assert_close(a.double(), b, rtol=tolerance, atol=tolerance * max(1.0, float(b.abs().max())))
+
+
+def test_one_segment_and_the_whole_range_are_the_plain_clocks():
+    query, key, value = features((2, 2, 31, 17, 6, 5), 9)
+    plain, _ = clock_attention(query, key, value)
+    one = torch.zeros(2, 31, dtype=torch.long), torch.zeros(2, 17, dtype=torch.long)
+    torch.testing.assert_close(clock_attention(query, key, value, segments=one)[0], plain)
+    torch.testing.assert_close(clock_attention(query, key, value, target_range=(0, 1))[0], plain)
+
+
+def test_every_segment_starts_at_the_same_reading_of_both_clocks():
+    query, key, value = features((2, 2, 60, 25, 6, 5), 10)
+    segments = in_segments(2, 60, 4, 2), in_segments(2, 25, 4, 3)
+    _, weights, clocks = clock_attention(query, key, value, segments=segments, return_clocks=True)
+    for clock in (clocks.query, clocks.key):
+        assert (clock.diff(dim=-2) >= 0).all()
+    for item in range(2):
+        for segment in range(4):
+            first = [int((numbers[item] == segment).nonzero()[0]) for numbers in segments]
+            torch.testing.assert_close(clocks.query[item, :, first[0]], clocks.key[item, :, first[1]])
+    inside = segments[0][:, None, :, None] == segments[1][:, None, None]  # (B, 1, S, T)
+    _, plain = clock_attention(query, key, value)
+    assert (weights * inside).sum(-1).mean() > (plain * inside).sum(-1).mean() + 0.2  # attention stays in its segment
+
+
+def test_a_cropped_target_attends_to_its_range_only():
+    query, key, value = features((1, 2, 80, 100, 16, 5), 11)
+    place = torch.arange(100, dtype=torch.float64)
+    _, weights = clock_attention(query, key, value, target_range=(0.3, 0.6))
+    position = weights @ place
+    torch.testing.assert_close(position[..., 0], torch.full((1, 2), 30.0, dtype=torch.float64), atol=4.0, rtol=0)
+    torch.testing.assert_close(position[..., -1], torch.full((1, 2), 59.0, dtype=torch.float64), atol=4.0, rtol=0)
+    ends = [torch.tensor([[x]], dtype=torch.float64, requires_grad=True) for x in (0.3, 0.6)]
+    output, _ = clock_attention(query[:, :1], key[:, :1], value[:, :1], target_range=tuple(ends))
+    assert all(gradient.abs() > 0 for gradient in torch.autograd.grad(output.square().sum(), ends))
+
+
 Q, K, V = (torch.zeros(2, 3, n, 4) for n in (5, 6, 6))
+STEADY = torch.zeros(2, 5, dtype=torch.long), torch.zeros(2, 6, dtype=torch.long)
 
 
 @pytest.mark.parametrize(
@@ -208,6 +274,20 @@ Q, K, V = (torch.zeros(2, 3, n, 4) for n in (5, 6, 6))
         ((Q, K, V), {"content": (Q, K[:, :2])}, r"content: got key features of shape \(2, 2, 6, 4\)"),
         ((Q, K, V), {"content": (Q, K[..., :3])}, r"content: got 4 channels for queries and 3 for keys"),
         ((Q, K, V), {"content": (Q, K, V)}, r"content: got 3 tensors, expected a pair"),
+        ((Q, K, V), {"segments": (torch.zeros(2, 5),) * 2}, r"segments: got \(2, 5\) of torch.float32 for the query"),
+        (
+            (Q, K, V),
+            {"segments": (torch.zeros(2, 5).long(), torch.ones(2, 6).long().cumsum(1).flip(1))},
+            r"key are neg",
+        ),
+        (
+            (Q, K, V),
+            {"segments": (torch.zeros(2, 5).long(), torch.zeros(2, 6).long()), "variance": "exact"},
+            r"surrogate",
+        ),
+        ((Q, K, V), {"target_range": (0.5, 0.2)}, r"target_range: got a start after its end"),
+        ((Q, K, V), {"target_range": (torch.zeros(3), 1.0)}, r"target_range: got shape \(3,\)"),
+        ((Q, K, V), {"target_range": (0, 1), "clocks": "unnormalized"}, r"target_range: got clocks='unnormalized'"),
         ((Q, K, V), {"content": (Q.long(), K)}, r"content: got query features of torch.int64"),
     ],
 )

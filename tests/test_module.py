@@ -300,7 +300,7 @@ def test_a_learned_scale_is_positive_and_old_values_keep_their_meaning():
     assert torch.equal(attention.scale(), values)
     with torch.no_grad():
         attention.logit_scale.copy_(torch.tensor([-3.0, 0.0, 0.0999]))
-    scale = attention.scale()
+    scale = attention.scale().detach()
     assert (scale > 0).all()
     assert (scale.diff() > 0).all()
     assert float(scale[2]) == pytest.approx(0.0999, abs=1e-6)
@@ -336,3 +336,89 @@ def test_padding_of_targets_that_cannot_be_known_is_warned_of_once():
             (ClockAttention(12, 3, clocks="causal"), {}),
         ):
             attention(query, memory, memory, key_padding_mask=padded, **masks)
+
+
+def test_free_ends_are_found_by_content():
+    """Keys whose content the first and the last target step repeat: the clock runs from one to the other."""
+    torch.manual_seed(0)
+    attention = ClockAttention(12, 3, content_dim=12, free_ends=True)
+    memory = torch.randn(2, 40, 12)
+    with torch.no_grad():
+        for projection in (attention.content_q_proj, attention.content_k_proj):
+            projection.weight.copy_(10 * torch.eye(12).repeat(3, 1))
+        memory = torch.nn.functional.normalize(memory, dim=-1) * 3
+    query = memory[:, 10:31]
+    padded = torch.zeros(2, 21, dtype=torch.bool)
+    padded[1, 15:] = True  # the second ends at key 24
+    _, _, clocks = attention(query, memory, memory, query_padding_mask=padded, return_clocks=True)
+    for item, last in ((0, 30), (1, 24)):
+        torch.testing.assert_close(clocks.query[item, :, 0], clocks.key[item, :, 10], rtol=1e-3, atol=1e-3)
+        torch.testing.assert_close(clocks.query[item, :, last - 10], clocks.key[item, :, last], rtol=1e-3, atol=1e-3)
+    with pytest.raises(ValueError, match="free_ends: got content_dim=None"):
+        ClockAttention(12, 3, free_ends=True)
+
+
+@pytest.mark.parametrize("kdim", [None, 7])
+@pytest.mark.parametrize("clocks", ["normalized", "causal"])
+def test_state_dicts_of_multihead_attention_load(clocks, kdim):
+    old = nn.MultiheadAttention(12, 3, kdim=kdim, vdim=kdim, batch_first=True)
+    nn.init.normal_(old.in_proj_bias)
+    new = nn.ModuleDict({"cross": ClockAttention(12, 3, clocks=clocks, kdim=kdim, vdim=kdim, out_proj=True)})
+    new.load_state_dict({f"cross.{name}": tensor for name, tensor in old.state_dict().items()})
+    attention = new["cross"]
+    weights = old.in_proj_weight.chunk(3) if kdim is None else (old.q_proj_weight, old.k_proj_weight, old.v_proj_weight)
+    for projection, weight, bias in zip(
+        (attention.q_proj, attention.k_proj, attention.v_proj), weights, old.in_proj_bias.chunk(3), strict=True
+    ):
+        assert torch.equal(projection.weight, weight)
+        assert torch.equal(projection.bias, bias)
+    assert torch.equal(attention.out_proj.weight, old.out_proj.weight)
+    assert (attention.logit_scale == 1).all()
+    with pytest.raises(RuntimeError, match="size mismatch"):
+        ClockAttention(24, 3, out_proj=True).load_state_dict(old.state_dict())
+
+
+@pytest.mark.slow
+def test_exported_programs_serve_any_length():
+    """The portable path works in blocks of 64 queries, which must not be baked into an exported program."""
+
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.attention = ClockAttention(12, 3, impl="portable", content_dim=4)
+
+        def forward(self, query, memory, padding):
+            return self.attention(query, memory, memory, padding, query_padding_mask=query[..., 0] > 1e9)[0]
+
+    model = Model().eval()
+    lengths = {1: torch.export.Dim("targets", min=2, max=500)}, {1: torch.export.Dim("sources", min=2, max=300)}
+    example = torch.randn(2, 50, 12), torch.randn(2, 20, 12), torch.zeros(2, 20, dtype=torch.bool)
+    program = torch.export.export(model, example, dynamic_shapes=(lengths[0], lengths[1], lengths[1])).module()
+    for targets, sources in ((7, 5), (64, 30), (200, 90)):
+        padded = torch.arange(sources) >= torch.tensor([[sources], [sources // 2]])
+        inputs = torch.randn(2, targets, 12), torch.randn(2, sources, 12), padded
+        torch.testing.assert_close(program(*inputs), model(*inputs), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.slow
+def test_decoding_starts_under_fsdp2(tmp_path):
+    """FSDP2 gathers parameters for `forward` only, unless told of other methods."""
+    import torch.distributed as dist
+
+    if not dist.is_available() or not dist.is_gloo_available():
+        pytest.skip("torch was built without gloo")
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import fully_shard
+
+    dist.init_process_group("gloo", init_method=f"file://{tmp_path}/store", rank=0, world_size=1)
+    try:
+        attention = ClockAttention(12, 3, clocks="causal", pace=2.0, content_dim=4)
+        query, memory = torch.randn(2, 12), torch.randn(2, 5, 12)
+        state = attention.start(memory)
+        expected = attention.step(query, state)[0]
+        fully_shard(attention, mesh=init_device_mesh("cpu", (1,)))
+        with torch.no_grad():
+            found = attention.step(query, attention.start(memory))[0]
+        torch.testing.assert_close(found, expected)
+    finally:
+        dist.destroy_process_group()

@@ -25,6 +25,8 @@ def clock_attention(
     attn_mask: Tensor | None = None,
     *,
     content: Content | None = None,
+    segments: tuple[Tensor, Tensor] | None = None,
+    target_range: tuple[float | Tensor, float | Tensor] | None = None,
     clocks: str = "normalized",
     phi: str | Phi = "rational",
     variance: str | None = None,
@@ -51,6 +53,13 @@ def clock_attention(
         content: evidence from comparing the two sequences, added to the logits: a pair of features (B, H, S, C) and
             (B, H, T, C), whose inner products are the scores, or the scores (B, H, S, T) themselves. The clocks are
             then the prior and this is the log-likelihood. None: the clocks alone, the paper's method.
+        segments: clocks of two scales: int64 (B, S) and (B, T), the number of the segment (word, phrase, bar) each step
+            belongs to, from 0 and never falling, the same segments on both sides. Every segment starts at the same
+            reading of both clocks and has a bridge of its own, so uncertainty does not grow with the number of
+            segments. Normalized clocks with the surrogate variance. None, one scale, is the paper's.
+        target_range: where in the source the target starts and ends, for a target that is a part of the source: two
+            readings between 0 and 1, numbers or tensors (B,) or (B, H), or two sets of weights on the keys (B, H, T),
+            whose mean readings they are. They have gradients. Normalized clocks. None: (0, 1).
         clocks, phi, variance, log_variance_term, causal_norm, eps, impl: see `ClockOptions`.
         logit_scale: number, or tensor of one element per head; multiplies the clocks' score, not the content.
         pace: target steps per source token, number or (B,) tensor; required by, and only for, causal clocks.
@@ -72,7 +81,9 @@ def clock_attention(
         impl=impl,
     )
     masks = (query_padding_mask, key_padding_mask, attn_mask)
-    inputs = checked_inputs(query, key, value, *masks, content, logit_scale, pace, options)
+    inputs = checked_inputs(
+        query, key, value, *masks, content, logit_scale, pace, options, segments=segments, target_range=target_range
+    )
     found = attend(inputs, options, Wanted(return_weights, return_logits, return_clocks))
     output, weights, logits, made = found
     extra = ((made,) if return_clocks else ()) + ((logits,) if return_logits else ())
@@ -113,6 +124,9 @@ def checked_inputs(
     logit_scale: float | Tensor,
     pace: float | Tensor | None,
     options: ClockOptions,
+    *,
+    segments: tuple[Tensor, Tensor] | None = None,
+    target_range: tuple[float | Tensor, float | Tensor] | None = None,
 ) -> AttentionInputs:
     """Raise an error that names the argument, what it got and what it wants; else the tensors, ready for a kernel."""
     check_features(query, key, value)
@@ -137,6 +151,8 @@ def checked_inputs(
         attn_mask,
         pace,
         content,
+        checked_segments(segments, query, key, options),
+        checked_range(target_range, query, key, options),
     )
 
 
@@ -191,6 +207,61 @@ def check_content(content: Content | None, query: Tensor, key: Tensor) -> None:
             f"content: got {content[0].shape[3]} channels for queries and {content[1].shape[3]} for keys, expected "
             "the same number"
         )
+
+
+def checked_segments(
+    segments: tuple[Tensor, Tensor] | None, query: Tensor, key: Tensor, options: ClockOptions
+) -> tuple[Tensor, Tensor] | None:
+    """A segment for every step of both sides."""
+    if segments is None:
+        return None
+    if options.clocks != "normalized" or options.variance != "surrogate":
+        raise ValueError(
+            f"segments: got clocks={options.clocks!r} and variance={options.variance!r}, expected normalized clocks "
+            "with the surrogate variance, which run between the ends of a segment"
+        )
+    if len(segments) != 2:
+        raise ValueError(f"segments: got {len(segments)} tensors, expected a pair (of the queries, of the keys)")
+    for side, numbers, like in (("query", segments[0], query), ("key", segments[1], key)):
+        shape = (like.shape[0], like.shape[2])
+        if tuple(numbers.shape) != shape or numbers.is_floating_point() or numbers.dtype == torch.bool:
+            raise ValueError(
+                f"segments: got {tuple(numbers.shape)} of {numbers.dtype} for the {side}, expected integers {shape}"
+            )
+        if numbers.device.type == "cpu" and bool((numbers.min() < 0) | (numbers.diff(dim=-1) < 0).any()):
+            raise ValueError(f"segments: those of the {side} are negative or fall, expected 0, 0, …, 1, 1, …")
+    return segments[0].long(), segments[1].long()
+
+
+def checked_range(
+    target_range: tuple[float | Tensor, float | Tensor] | None, query: Tensor, key: Tensor, options: ClockOptions
+) -> tuple[Tensor, Tensor] | None:
+    """Start and end as tensors (B, H or 1), or (B, H, T)."""
+    if target_range is None:
+        return None
+    if options.clocks != "normalized":
+        raise ValueError(f"target_range: got clocks={options.clocks!r}; only normalized clocks run from 0 to 1")
+    batch, heads = query.shape[:2]
+    ends = []
+    for end in target_range:
+        number = torch.as_tensor(end, dtype=torch.promote_types(query.dtype, torch.float32), device=query.device)
+        if number.shape not in ((), (batch,), (batch, heads), (batch, heads, key.shape[2])):
+            raise ValueError(
+                f"target_range: got shape {tuple(number.shape)}, expected a number, ({batch},), ({batch}, {heads}) or "
+                f"weights on the keys ({batch}, {heads}, {key.shape[2]})"
+            )
+        ends.append(number if number.ndim > 1 else number.reshape(-1, 1).expand(batch, 1))
+    start, end = ends
+    if start.ndim != end.ndim:
+        raise ValueError("target_range: got a reading and weights on the keys, expected two of the same kind")
+    if (
+        start.ndim == 2
+        and start.device.type == "cpu"
+        and not torch.compiler.is_compiling()
+        and bool((start > end).any())
+    ):
+        raise ValueError("target_range: got a start after its end, expected 0 ≤ start ≤ end ≤ 1")
+    return start, end
 
 
 def valid_steps(name: str, mask: Tensor, shape: tuple[int, ...]) -> Tensor:

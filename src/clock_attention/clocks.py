@@ -20,7 +20,7 @@ __all__ = [  # those of other modules stay importable from here
     "CAUSAL_NORMS", "CLOCKS", "PHIS", "VARIANCES", "ClockOptions", "ClockPair", "Phi", "accumulate", "bridge_clock",
     "causal_norm", "causal_target_clock", "check_pace", "check_rates", "clock_pair", "cumulative_time_norm",
     "edge_rates", "exact_variance", "expected_rate", "local_variance", "masked_time_norm", "mean_rate", "noise_scale",
-    "normalized_clock", "pace_unit", "rational", "resolve_phi", "resolve_variance", "source_clock",
+    "normalized_clock", "pace_unit", "pinned_clock", "rational", "resolve_phi", "resolve_variance", "source_clock",
     "standardise_running", "step_norm", "sum_dtype", "unnormalized_clock",
 ]  # fmt: skip
 
@@ -250,6 +250,52 @@ def pace_unit(pace: float | Tensor, key_valid: Tensor, dtype: torch.dtype) -> Te
     return (pace * key_valid.sum(-1).clamp(min=1))[:, None, None]
 
 
+def pinned_clock(
+    x: Tensor, valid: Tensor, segments: Tensor, shares: Tensor, phi: Phi, eps: float
+) -> tuple[Tensor, Tensor]:
+    """A coarse clock over segments and fine ones inside them: the reading at every segment's start is given.
+
+    Segment j takes `shares[:, j]` of the way. Its edges, the one into the next segment included, are normalized to
+    that, and its variance is a bridge of its own, so neither drifts with the length of the whole. One segment: the
+    normalized clock.
+    """
+    steps = segments.masked_fill(~valid, 0)
+    rates = edge_rates(masked_time_norm(x, valid, eps), valid, phi, eps).to(sum_dtype(x))
+    place = steps[:, None, :-1, None].expand_as(rates)  # an edge belongs to the segment it leaves
+    totals = rates.new_zeros(*rates.shape[:2], shares.shape[-1], rates.shape[-1]).scatter_add(2, place, rates)
+    wanted = shares.to(totals.dtype)[:, None, :, None]
+    clock = accumulate(rates * (wanted / torch.where(totals > 0, totals, 1.0)).gather(2, place))
+    counts = torch.zeros_like(shares).scatter_add(1, steps, valid.to(shares.dtype))
+    before = (counts.cumsum(-1) - counts).gather(1, steps)
+    inside, share = counts.gather(1, steps).clamp(min=1), shares.gather(1, steps)  # (B, L)
+    pos = (valid.cumsum(-1) - before - 0.5).clamp(min=0.5) / inside
+    variance = share.square() * pos * (1 - pos) / inside
+    return clock.masked_fill(~valid[:, None, :, None], 0.0), variance[:, None].to(x.dtype)
+
+
+def segment_shares(segments: tuple[Tensor, Tensor], key_valid: Tensor, dtype: torch.dtype) -> Tensor:
+    """How much of the way each segment is: its share of the source's steps.  (B, segments)"""
+    count = int(max(segments[0].max(), segments[1].max())) + 1
+    steps = torch.zeros(key_valid.shape[0], count, dtype=dtype, device=key_valid.device)
+    steps = steps.scatter_add(1, segments[1].masked_fill(~key_valid, 0), key_valid.to(dtype))
+    return steps / steps.sum(-1, keepdim=True).clamp(min=1)
+
+
+def within_range(
+    clock: Tensor, variance: Tensor, key_clock: Tensor, target_range: tuple[Tensor, Tensor]
+) -> tuple[Tensor, Tensor]:
+    """The target's clock from `start` to `end` instead of from 0 to 1: the target is a part of the source.
+
+    Each end is a reading (B, H or 1), or weights on the keys (B, H, T) whose mean reading it is.
+    """
+    start, end = (
+        (x.to(key_clock.dtype)[..., None, :] @ key_clock) if x.ndim == 3 else x.to(key_clock.dtype)[..., None, None]
+        for x in target_range
+    )  # (B, H or 1, 1, D or 1)
+    stretch = (end - start).clamp(min=0.0)  # clocks do not run backwards
+    return start + stretch * clock, stretch.mean(-1).square().to(variance.dtype) * variance
+
+
 def clock_pair(
     query: Tensor,
     key: Tensor,
@@ -257,13 +303,22 @@ def clock_pair(
     key_valid: Tensor,
     options: ClockOptions,
     pace: float | Tensor | None = None,
+    segments: tuple[Tensor, Tensor] | None = None,
+    target_range: tuple[Tensor, Tensor] | None = None,
 ) -> ClockPair:
     """Both clocks and their variances from projected features, whatever the kind of clock."""
     phi, eps, variance = resolve_phi(options.phi), options.eps, str(options.variance)
     if options.clocks != "causal":
         make = normalized_clock if options.clocks == "normalized" else unnormalized_clock
-        query_clock, query_variance = make(query, query_valid, phi, variance, eps)
-        key_clock, key_variance = make(key, key_valid, phi, variance, eps)
+        if segments is None:
+            query_clock, query_variance = make(query, query_valid, phi, variance, eps)
+            key_clock, key_variance = make(key, key_valid, phi, variance, eps)
+        else:
+            shares = segment_shares(segments, key_valid, query.dtype)
+            query_clock, query_variance = pinned_clock(query, query_valid, segments[0], shares, phi, eps)
+            key_clock, key_variance = pinned_clock(key, key_valid, segments[1], shares, phi, eps)
+        if target_range is not None:
+            query_clock, query_variance = within_range(query_clock, query_variance, key_clock, target_range)
         return ClockPair(query_clock, key_clock, query_variance, key_variance)
     key_clock, key_variance = source_clock(key, key_valid, phi, variance, eps)
     unit = pace_unit(1.0 if pace is None else pace, key_valid, query.dtype)

@@ -13,9 +13,11 @@ from torch import Tensor, nn
 
 from clock_attention.attention import attend, checked_inputs, head_scale, valid_steps
 from clock_attention.clocks import causal_target_clock, pace_unit
+from clock_attention.compatibility import gathered, take_multihead_weights
 from clock_attention.kernels.interface import Wanted
 from clock_attention.kernels.portable import without_autocast
 from clock_attention.options import ClockOptions, check_pace
+from clock_attention.padding import blanked, check_features, padding_as_bool, steps_in
 from clock_attention.rates import Phi, mean_rate, resolve_phi
 from clock_attention.streaming import ClockState, advance_clocks, attend_step, start_clocks
 
@@ -36,6 +38,8 @@ class ClockAttention(nn.Module):
         logit_scale: "learned" (one scalar per head, starting at 1 and always positive, see `scale`) or a constant.
         content_dim: channels of each head's content features, whose scaled inner products are added to the logits:
             evidence beside the clocks, which never compare the two sequences. None, the paper's method, has none.
+        free_ends: the target may be a part of the source: its clock starts where the content of its first step is
+            found in the source, and ends where that of its last is. Normalized clocks with `content_dim`.
         clock_width: channels of each head's clock. None takes the head's width, as the paper does; 1 gives each head
             one scalar clock, as in the theory, which cannot pass a token over while it moves less than a token a step.
         pace: causal clocks only: target steps per source token (default 1). A buffer saved with the weights; set it
@@ -78,6 +82,7 @@ class ClockAttention(nn.Module):
         eps: float = 1e-6,
         impl: str = "auto",
         content_dim: int | None = None,
+        free_ends: bool = False,
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
     ) -> None:
@@ -99,6 +104,12 @@ class ClockAttention(nn.Module):
                 "causal_norm: got 'channel' with one channel per clock, which standardised over itself is always 0; "
                 "use 'none' or more channels (clock_width)"
             )
+        if free_ends and (content_dim is None or clocks != "normalized"):
+            raise ValueError(
+                f"free_ends: got content_dim={content_dim} and clocks={clocks!r}, expected content, by which the ends "
+                "are found, and normalized clocks"
+            )
+        self.free_ends = free_ends
         self.embed_dim = embed_dim
         self.num_heads = num_heads
         self.dropout = dropout
@@ -143,6 +154,10 @@ class ClockAttention(nn.Module):
             if isinstance(module, nn.Linear) and module.bias is not None:
                 nn.init.zeros_(module.bias)
 
+    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *arguments: Any) -> None:
+        take_multihead_weights(self, state_dict, prefix)
+        super()._load_from_state_dict(state_dict, prefix, *arguments)
+
     @property
     def options(self) -> ClockOptions:
         """How this module's clocks are made and scored."""
@@ -179,13 +194,16 @@ class ClockAttention(nn.Module):
         *,
         query_padding_mask: Tensor | None = None,
         pace: float | Tensor | None = None,
+        segments: tuple[Tensor, Tensor] | None = None,
+        target_range: tuple[float | Tensor, float | Tensor] | None = None,
         return_clocks: bool = False,
         return_logits: bool = False,
     ) -> tuple[Any, ...]:
         """Signature and return value of `nn.MultiheadAttention.forward`, plus the mask of the queries.
 
-        `pace` overrides the stored one for this call (causal clocks): a number or one per item. `return_clocks` and
-        `return_logits` add the `ClockPair` and the logits (B, H, S, T) of this call to what is returned, batch first.
+        `pace` overrides the stored one for this call (causal clocks): a number or one per item. `segments` and
+        `target_range` are those of `clock_attention.clock_attention`. `return_clocks` and `return_logits` add the
+        `ClockPair` and the logits (B, H, S, T) of this call to what is returned, batch first.
         """
         if is_causal and attn_mask is None:
             raise ValueError("is_causal is only a hint, as in nn.MultiheadAttention: expected an attn_mask with it")
@@ -211,7 +229,10 @@ class ClockAttention(nn.Module):
         value = key if shared else blanked("key_padding_mask", value, key_padding_mask)
         values = self.heads(self.v_proj(value))
         dropping = self.training and self.dropout > 0
-        options = self.options
+        options, content = self.options, self.content(query, key)
+        if self.free_ends and target_range is None:
+            assert content is not None
+            target_range = content_at_ends(content, query_padding_mask, key_padding_mask)
         inputs = checked_inputs(
             self.heads(self.q_proj(query)),
             self.heads(self.k_proj(key)),
@@ -219,10 +240,12 @@ class ClockAttention(nn.Module):
             query_padding_mask,
             key_padding_mask,
             self.mask_for_heads(attn_mask, query.shape[0]),
-            self.content(query, key),
+            content,
             self.scale(),
             self.pace_for(pace),
             options,
+            segments=segments,
+            target_range=target_range,
         )
         wanted = Wanted(weights=need_weights or dropping, logits=return_logits, clocks=return_clocks)
         output, weights, logits, made = attend(inputs, options, wanted)
@@ -240,6 +263,7 @@ class ClockAttention(nn.Module):
             return output.squeeze(0), None if weights is None else weights.squeeze(0), *extra
         return output if self.batch_first else output.transpose(0, 1), weights, *extra
 
+    @gathered
     def start(
         self,
         memory: Tensor,
@@ -283,6 +307,7 @@ class ClockAttention(nn.Module):
             content_key=None if self.content_k_proj is None else self.heads(self.content_k_proj(keys)),
         )
 
+    @gathered
     def step(self, query: Tensor, state: ClockState) -> tuple[Tensor, Tensor, ClockState]:
         """One target step, query (B, E): output (B, E), weights (B, H, T) and the state for the next step.
 
@@ -319,6 +344,7 @@ class ClockAttention(nn.Module):
         # A state started under autocast keeps its values in lower precision.
         return self.out_proj(output.flatten(1).to(projected.dtype)), weights, state
 
+    @gathered
     def target_clock(
         self,
         query: Tensor,
@@ -409,36 +435,22 @@ class ClockAttention(nn.Module):
         return f"{self.embed_dim}, {self.num_heads}, clocks={self.clocks!r}, impl={self.impl!r}"
 
 
-def check_features(name: str, x: Tensor, dimensions: int, width: int) -> None:
-    if x.dim() != dimensions or x.shape[-1] != width:
-        layout = f"(batch, steps, {width})" if dimensions == 3 else f"(steps, {width}), or (batch, steps, {width})"
-        raise ValueError(f"{name}: got shape {tuple(x.shape)}, expected {layout}")
-    if not x.is_floating_point():
-        raise TypeError(f"{name}: got dtype {x.dtype}, expected a floating point type")
-
-
-def blanked(name: str, x: Tensor, padding: Tensor | None) -> Tensor:
-    """Zeros where there is padding (B, L): whatever stands there must not reach the projections' gradients."""
-    if padding is None:
-        return x
-    return x.masked_fill(~steps_in(name, padding, x)[..., None], 0.0)
-
-
-def steps_in(name: str, padding: Tensor | None, x: Tensor) -> Tensor:
-    """The valid steps (B, L) of features (B, L, E)."""
-    if padding is None:
-        return torch.ones(x.shape[:2], dtype=torch.bool, device=x.device)
-    return valid_steps(name, padding, (x.shape[0], x.shape[1]))
-
-
-def padding_as_bool(name: str, mask: Tensor | None) -> Tensor | None:
-    """nn.MultiheadAttention also takes padding as an additive float mask of 0 and −inf."""
-    if mask is None or not mask.is_floating_point():
-        return mask
-    padded = mask == -torch.inf
-    if bool((mask.masked_fill(padded, 0.0) != 0).any()):
-        raise ValueError(
-            f"{name}: got a float mask with values other than 0 and -inf, expected padding (bool, True = padding); "
-            "pass weights on keys as attn_mask"
-        )
-    return padded
+def content_at_ends(
+    content: tuple[Tensor, Tensor], query_padding: Tensor | None, key_padding: Tensor | None
+) -> tuple[Tensor, Tensor]:
+    """Where the content of the first and of the last valid query is found among the keys: weights (B, H, T)."""
+    query, key = content
+    if query_padding is None:
+        ends = query[..., [0, -1], :]
+    else:
+        place = torch.arange(query.shape[2], device=query.device)
+        first = torch.where(query_padding, query.shape[2], place).amin(-1).clamp(max=query.shape[2] - 1)
+        last = torch.where(query_padding, -1, place).amax(-1).clamp(min=0)
+        index = torch.stack([first, last], -1)[:, None, :, None]  # (B, 1, 2, 1)
+        ends = query.gather(2, index.expand(-1, query.shape[1], -1, query.shape[3]))
+    logits = ends @ key.mT  # (B, H, 2, T)
+    if key_padding is not None:
+        nothing = key_padding.all(-1, keepdim=True)  # then every weight is as good as any
+        logits = logits.masked_fill((key_padding & ~nothing)[:, None, None], -torch.inf)
+    weights = torch.softmax(logits, -1)
+    return weights[:, :, 0], weights[:, :, 1]

@@ -100,7 +100,16 @@ def attend(inputs: AttentionInputs, options: ClockOptions, wanted: Wanted, *, co
     query_valid, key_valid = inputs.valid_queries(), inputs.valid_keys()
     wide = torch.promote_types(inputs.query.dtype, torch.float32)
     with portable.without_autocast(inputs.query.device):
-        pair = clock_pair(inputs.query.to(wide), inputs.key.to(wide), query_valid, key_valid, options, inputs.pace)
+        pair = clock_pair(
+            inputs.query.to(wide),
+            inputs.key.to(wide),
+            query_valid,
+            key_valid,
+            options,
+            inputs.pace,
+            inputs.segments,
+            inputs.target_range,
+        )
         output = flex_output(inputs, pair, query_valid, key_valid, options, compiled)
     return output, None, None, pair if wanted.clocks else None
 

@@ -37,6 +37,8 @@ class AttentionInputs:
     attn_mask: Tensor | None = None  # broadcasts to (B, H, S, T): bool, True = forbidden, or additive
     pace: float | Tensor | None = None  # target steps per source token, number or (B,); causal clocks
     content: Content | None = None  # evidence added to the logits
+    segments: tuple[Tensor, Tensor] | None = None  # int64 (B, S) and (B, T): the segment of every step
+    target_range: tuple[Tensor, Tensor] | None = None  # where the target starts and ends: (B, H or 1) or (B, H, T)
 
     def valid_queries(self) -> Tensor:
         """The query mask, made where there is none.  (B, S)"""

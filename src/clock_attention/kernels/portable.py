@@ -42,7 +42,9 @@ def attend(inputs: AttentionInputs, options: ClockOptions, wanted: Wanted) -> At
     wide = torch.promote_types(inputs.query.dtype, torch.float32)
     with without_autocast(inputs.query.device):
         query, key = inputs.query.to(wide), inputs.key.to(wide)
-        pair = clock_pair(query, key, query_valid, key_valid, options, inputs.pace)
+        pair = clock_pair(
+            query, key, query_valid, key_valid, options, inputs.pace, inputs.segments, inputs.target_range
+        )
         content = blank_content(inputs.content, query_valid, key_valid, wide)
         output, weights, logits = attend_blocks(inputs, pair, content, query_valid, key_valid, options, wanted)
     return output, weights, logits, pair if wanted.clocks else None

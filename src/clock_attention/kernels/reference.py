@@ -198,6 +198,40 @@ def both_clocks(
     return lambda_s, var_s, lambda_t, var_t
 
 
+def pinned_clocks(
+    query: Tensor, key: Tensor, s_mask: Tensor, t_mask: Tensor, segments: tuple[Tensor, Tensor], options: ClockOptions
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Several scales: segment j begins at the same reading on both sides, and has a bridge of its own, item by item."""
+    phi, found = rate_function(options.phi)[0], []
+    for x, mask, side in ((query, s_mask, 0), (key, t_mask, 1)):
+        g = ticks(masked_time_norm(x, mask, options.eps), mask, phi, options.eps)
+        clocks, variances = [], []
+        for item in range(x.shape[0]):
+            ids, source = segments[side][item], segments[1][item]
+            valid, tokens = mask[item, 0, :, 0] > 0, t_mask[item, 0, :, 0] > 0
+            steps, var = torch.zeros_like(g[item]), torch.zeros_like(mask[item])
+            for j in range(int(max(segments[0].max(), segments[1].max())) + 1):
+                share = float((tokens & (source == j)).sum()) / max(1, int(tokens.sum()))
+                leaving = ((ids == j) & valid)[:-1]
+                total = g[item][:, leaving].sum(-2, keepdim=True)
+                fine = g[item] / torch.where(total > 0, total, 1.0) * share
+                steps = torch.where(leaving[None, :, None], fine, steps)
+                inside = (valid & (ids == j)).nonzero().flatten().tolist()
+                for i, s in enumerate(inside):
+                    pos = (i + 0.5) / len(inside)
+                    var[0, s, 0] = share**2 * pos * (1 - pos) / len(inside)
+            clocks.append(running_sum(steps))
+            variances.append(var)
+        found += [torch.stack(clocks) * mask, torch.stack(variances)]
+    lambda_s, var_s, lambda_t, var_t = found
+    return lambda_s, var_s, lambda_t, var_t
+
+
+def end_reading(x: Tensor, lambda_t: Tensor) -> Tensor:
+    """A given reading (B, H or 1), or the mean reading of keys with these weights (B, H, T).  (B, H or 1, 1, D or 1)"""
+    return x[:, :, None, None] if x.ndim == 2 else (x[..., None] * lambda_t).sum(-2, keepdim=True)
+
+
 def gram_distance(lambda_s: Tensor, lambda_t: Tensor) -> Tensor:
     A = (lambda_s**2).sum(-1, keepdim=True)
     B = (lambda_t**2).sum(-1, keepdim=True).mT
@@ -221,7 +255,14 @@ def attend(
     query, key, value = query.masked_fill(~q_kpm, 0.0), key.masked_fill(~k_kpm, 0.0), value.masked_fill(~k_kpm, 0.0)
     s_mask, t_mask = q_kpm.to(query.dtype), k_kpm.to(key.dtype)
 
-    lambda_s, var_s, lambda_t, var_t = both_clocks(query, key, s_mask, t_mask, inputs.pace, options)
+    if inputs.segments is None:
+        lambda_s, var_s, lambda_t, var_t = both_clocks(query, key, s_mask, t_mask, inputs.pace, options)
+    else:
+        lambda_s, var_s, lambda_t, var_t = pinned_clocks(query, key, s_mask, t_mask, inputs.segments, options)
+    if inputs.target_range is not None:  # the target is a part of the source
+        start, end = (end_reading(x.to(query.dtype), lambda_t) for x in inputs.target_range)
+        stretch = (end - start).clamp(min=0.0)
+        lambda_s, var_s = start + stretch * lambda_s, stretch.mean(-1, keepdim=True) ** 2 * var_s
     sigma2 = var_s + var_t.mT
     score = -gram_distance(lambda_s, lambda_t) / (2 * sqrt(query.shape[-1]) * sigma2 + options.eps)
     if options.log_variance_term:

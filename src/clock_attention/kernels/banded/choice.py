@@ -35,7 +35,8 @@ def attend(inputs: AttentionInputs, options: ClockOptions, wanted: Wanted) -> At
     masks = inputs.query_valid, inputs.key_valid
     work = torch.promote_types(torch.promote_types(inputs.query.dtype, inputs.value.dtype), torch.float32)
     query, key = inputs.query.to(work), inputs.key.to(work)
-    if makes_clocks(options) and not wanted.clocks:
+    plain = inputs.segments is None and inputs.target_range is None and not wanted.clocks
+    if makes_clocks(options) and plain:
         kind, scale = KINDS[options.clocks], inputs.logit_scale.reshape(-1).expand(inputs.query.shape[1])
         out, _, _, weights = banded(
             query, key, inputs.value.to(work), None, None, *features(inputs.content, work), *masks, scale,
@@ -43,7 +44,16 @@ def attend(inputs: AttentionInputs, options: ClockOptions, wanted: Wanted) -> At
         )  # fmt: skip
         return out.to(inputs.value.dtype), weights if wanted.weights else None, None, None
     with torch.autocast("cpu", enabled=False):
-        pair = clock_pair(query, key, inputs.valid_queries(), inputs.valid_keys(), options, inputs.pace)
+        pair = clock_pair(
+            query,
+            key,
+            inputs.valid_queries(),
+            inputs.valid_keys(),
+            options,
+            inputs.pace,
+            inputs.segments,
+            inputs.target_range,
+        )
     out, weights = attend_clocks(
         pair, inputs.value, masks, inputs.content, inputs.logit_scale, options, return_weights=wanted.weights
     )
