@@ -14,7 +14,7 @@ SYMBOLS = "abcdefghij"
 MELS = 8
 
 
-def tiny_store(folder: Path, size: int = 40, seed: int = 0) -> FeatureStore:
+def tiny_store(folder: Path, size: int = 40, seed: int = 0, timed: bool = False) -> FeatureStore:
     """Every symbol has its own mel frame and duration; utterances are random strings of symbols, a fifth held out."""
     draw = np.random.default_rng(seed)
     looks = draw.normal(size=(len(SYMBOLS), MELS)).astype(np.float32)
@@ -36,6 +36,7 @@ def tiny_store(folder: Path, size: int = 40, seed: int = 0) -> FeatureStore:
                 "group": f"u{number:03d}",
                 "speed": 1.0,
             }
+            | ({"durations": [0, *durations[tokens].tolist(), 0]} if timed else {})
         )
         offset += len(mels[-1])
     folder.mkdir(parents=True)
@@ -51,5 +52,10 @@ def tiny_store(folder: Path, size: int = 40, seed: int = 0) -> FeatureStore:
         "std": [1.1] * MELS,
         "mpr": offset / sum(len(row["tokens"]) for row in rows),
     }
+    if timed:
+        pitches = np.where(np.arange(len(SYMBOLS)) % 3 == 0, 0.0, draw.normal(5, 0.2, len(SYMBOLS)))
+        sequences = (np.array(row["tokens"]) for row in rows)
+        np.save(folder / "pitch.npy", np.concatenate([pitches[t].repeat(durations[t]) for t in sequences]))
+        header["prosody"] = {"pitch_mean": 5.0, "pitch_std": 0.2, "energy_mean": 0.0, "energy_std": 1.0}
     (folder / "store.json").write_text(json.dumps(header))
     return FeatureStore.open(folder)

@@ -21,7 +21,8 @@ from clock_attention.evaluation.experiment.stages import Experiment, perform, re
 from clock_attention.evaluation.prompts import read_prompts
 from clock_attention.evaluation.scoring import recognizers
 from clock_attention.speech.training.config import load_preset
-from clock_attention.speech.training.progress import COLUMNS
+from clock_attention.speech.training.progress import log_columns
+from clock_attention.speech.training.recipes import AttentionRecipe
 from clock_attention.speech.vocoder.vocoder import GriffinLim
 
 TINY = [
@@ -206,8 +207,9 @@ def test_the_estimate_follows_the_log_of_a_run(tmp_path: Path) -> None:
     before = next(stage for stage in experiment.stages() if stage.name.startswith("train")).seconds
     run = experiment.run("parallel-clock")
     run.mkdir(parents=True)
-    row = dict.fromkeys(COLUMNS, "") | {"step": "1000", "seconds": "500"}
-    (run / "log.csv").write_text(",".join(COLUMNS) + "\n" + ",".join(row[column] for column in COLUMNS) + "\n")
+    columns = log_columns(AttentionRecipe.columns, AttentionRecipe.measures)
+    row = dict.fromkeys(columns, "") | {"step": "1000", "seconds": "500"}
+    (run / "log.csv").write_text(",".join(columns) + "\n" + ",".join(row[column] for column in columns) + "\n")
     after = next(stage for stage in experiment.stages() if stage.name.startswith("train")).seconds
     assert before == STEPS["parallel-clock"] * PRESETS["small"].step_seconds
     assert after == (STEPS["parallel-clock"] - 1000) * 0.5

@@ -193,8 +193,8 @@ def test_whole_steps_hear_the_models_own_frames(store, tmp_path):
     config = tiny("decoding=autoregressive", "frames_per_step=2", "mels=8")
     trainer = Trainer(config, store, tmp_path, Fabric(accelerator="cpu", devices=1))
     batch = trainer.batches.load(trainer.batches.plan(0))
-    assert torch.equal(trainer.sampled(batch, 0.0), batch.mel)
-    heard = trainer.sampled(batch, 1.0)
+    assert torch.equal(trainer.recipe.sampled(trainer.model, batch, 0.0), batch.mel)
+    heard = trainer.recipe.sampled(trainer.model, batch, 1.0)
     for item, frames in enumerate(batch.frames.tolist()):
         own = (heard[item, : frames - frames % 2] != batch.mel[item, : frames - frames % 2]).unflatten(0, (-1, 2))
         by_step = own.flatten(1)

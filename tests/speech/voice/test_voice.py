@@ -161,7 +161,7 @@ def test_the_commands_train_and_export_end_to_end(tmp_path):
     ("options", "message"),
     [
         (["--set", "widht=3"], "there is no option 'widht'"),
-        (["--preset", "huge"], "expected one of paper, small"),
+        (["--preset", "huge"], "expected one of aligned, paper, small"),
         (["--corpus", "nowhere"], "not a feature store"),
     ],
 )

@@ -2,6 +2,7 @@
 
     STORE/store.json         definition of the mel, the phoneme inventory, statistics, how it was made
     STORE/mel.npy            (all frames, n_mels) log-mel, un-normalised, utterance after utterance
+    STORE/pitch.npy          (all frames,) natural log of F0 in Hz, 0 where unvoiced; only in aligned stores
     STORE/utterances.jsonl   one row an utterance: id, text, tokens, place in mel.npy, split
     STORE/rejected.jsonl     what was left out, and why
 
@@ -47,6 +48,8 @@ class Utterance:
     split: str
     group: str
     speed: float
+    # Frames of the silence before, of every token and of the silence after; only in aligned stores.
+    durations: tuple[int, ...] | None = None
 
     @property
     def mpr(self) -> float:
@@ -87,6 +90,10 @@ class FeatureStore:
         self.mean = torch.tensor(header["mean"], dtype=torch.float32)  # (n_mels,)
         self.std = torch.tensor(header["std"], dtype=torch.float32)  # (n_mels,)
         self.mpr: float = header["mpr"]
+        prosody = header.get("prosody", {})
+        self.timed = bool(prosody)  # whether it was aligned: its tokens have durations and its frames a pitch
+        self.pitch_mean, self.pitch_std = prosody.get("pitch_mean", 0.0), prosody.get("pitch_std", 1.0)
+        self.energy_mean, self.energy_std = prosody.get("energy_mean", 0.0), prosody.get("energy_std", 1.0)
 
     @classmethod
     def open(cls, path: str | Path) -> FeatureStore:
@@ -150,6 +157,23 @@ class FeatureStore:
         frames = self.frames[utterance.offset : utterance.offset + utterance.frames]
         return torch.from_numpy(frames.astype(np.float32))
 
+    @cached_property
+    def contour(self) -> np.ndarray[Any, Any]:
+        return np.load(self.path / "pitch.npy", mmap_mode="r")
+
+    def pitch(self, index: int) -> Tensor:
+        """log F0 of every frame, 0 where unvoiced, float32 (frames,)."""
+        utterance = self.utterances[index]
+        frames = self.contour[utterance.offset : utterance.offset + utterance.frames]
+        return torch.from_numpy(frames.astype(np.float32))
+
+    def durations(self, index: int) -> Tensor:
+        """Frames of the silence before, of every token and of the silence after, float32 (tokens + 2,)."""
+        durations = self.utterances[index].durations
+        if durations is None:
+            raise ValueError(f"{self.path}: {self.utterances[index].id} was not aligned: align the corpus")
+        return torch.tensor(durations, dtype=torch.float32)
+
     def tokens(self, index: int) -> Tensor:
         """Token ids, int64 (tokens,)."""
         return torch.tensor(self.utterances[index].tokens, dtype=torch.long)
@@ -166,7 +190,7 @@ class FeatureStore:
 
     def __getstate__(self) -> dict[str, Any]:
         # Data-loading workers open the memory map themselves instead of receiving gigabytes.
-        return {key: value for key, value in self.__dict__.items() if key not in ("frames", "phonemizer")}
+        return {key: value for key, value in self.__dict__.items() if key not in ("frames", "contour", "phonemizer")}
 
 
 def write_rows(path: Path, rows: list[dict[str, Any]]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, model_validator
@@ -120,3 +121,8 @@ def architecture(options: Any) -> str:
 AcousticConfig = Annotated[
     Annotated[ModelConfig, Tag("attention")] | Annotated[AlignedConfig, Tag("aligned")], Discriminator(architecture)
 ]
+
+
+def key_of(location: Iterable[int | str]) -> str:
+    """Where pydantic found a fault, as it is written in files; the kind of model that it names is not a key there."""
+    return ".".join(str(part) for part in location if part not in ("attention", "aligned"))

@@ -7,10 +7,10 @@ processes: a batch is planned for all of them together, and each takes its share
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import NamedTuple
+from functools import lru_cache, partial
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -51,7 +51,14 @@ class Batch(NamedTuple):
 class Batches:
     """The endless, deterministic sequence of training batches: `batches.plan(step)`, `batches.load(plan)`."""
 
-    def __init__(self, store: Features, items: Sequence[int], config: TrainingConfig, world: int = 1) -> None:
+    def __init__(
+        self,
+        store: Features,
+        items: Sequence[int],
+        config: TrainingConfig,
+        world: int = 1,
+        load: Callable[[Plan], Any] | None = None,
+    ) -> None:
         if not items:
             raise ValueError("the corpus has no utterances to train on: its train split is empty")
         self.store = store
@@ -60,6 +67,7 @@ class Batches:
         self.world = world
         self.lengths = np.asarray([store.utterances[item].frames for item in items])
         self.by_length = np.argsort(self.lengths, kind="stable")
+        self.load: Callable[[Plan], Any] = load or partial(collate, store)
         self._first_steps = [0]  # of each epoch known so far
         self._epoch = lru_cache(maxsize=2)(self._plan_epoch)
 
@@ -78,9 +86,6 @@ class Batches:
         while self._first_steps[-1] <= step:
             self._first_steps.append(self._first_steps[-1] + len(self._epoch(len(self._first_steps) - 1)))
         return bisect_right(self._first_steps, step) - 1
-
-    def load(self, plan: Plan) -> Batch:
-        return collate(self.store, plan)
 
     def _plan_epoch(self, epoch: int) -> list[Plan]:
         draw = np.random.default_rng((self.config.seed, epoch))

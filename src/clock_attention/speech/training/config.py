@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, PositiveFloat, PositiveInt, ValidationError, model_validator
 
-from clock_attention.speech.model.config import ModelConfig, Section, Share
+from clock_attention.speech.model.config import AcousticConfig, ModelConfig, Section, Share, key_of
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -54,6 +54,17 @@ class TrainingConfig(Section):
     warped_share: Annotated[float, Field(ge=0, le=1)] = 0.0
     warped_from: Annotated[int, Field(ge=0)] = 0
     timing_slack: PositiveInt = 12
+    # Models that learn along an alignment: weights of the losses beside L1. Pitch is in standard deviations of log F0,
+    # durations in log frames.
+    duration_weight: Annotated[float, Field(ge=0)] = 0.3
+    energy_weight: Annotated[float, Field(ge=0)] = 0.1
+    pitch_weight: Annotated[float, Field(ge=0)] = 0.3
+    voicing_weight: Annotated[float, Field(ge=0)] = 0.3
+    # Likewise: a discriminator of mel patches from so many steps on; 0: none.
+    adversarial_weight: Annotated[float, Field(ge=0)] = 0.0
+    adversarial_from: Annotated[int, Field(ge=0)] = 0
+    feature_weight: Annotated[float, Field(ge=0)] = 0.1
+    discriminator_rate: PositiveFloat = 3e-4
     # Time-stretch: this share of the utterances gets a length between these factors of its own.
     stretch_share: Annotated[float, Field(ge=0, le=1)] = 0.0
     stretch_shortest: PositiveFloat = 0.5
@@ -81,7 +92,7 @@ class TrainingConfig(Section):
 class RunConfig(Section):
     """A preset, as changed by the user and completed with what the corpus says."""
 
-    model: ModelConfig = ModelConfig()
+    model: AcousticConfig = ModelConfig()
     training: TrainingConfig = TrainingConfig()
 
     def changed(self, assignments: Iterable[str]) -> RunConfig:
@@ -115,7 +126,7 @@ def validated(tables: dict[str, Any], source: str = "") -> RunConfig:
     try:
         return RunConfig.model_validate(tables)
     except ValidationError as error:
-        faults = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']} (got {e['input']!r})" for e in error.errors())
+        faults = "; ".join(f"{key_of(e['loc'])}: {e['msg']} (got {e['input']!r})" for e in error.errors())
         raise ValueError(f"{source or 'configuration'}: {faults}") from None
 
 

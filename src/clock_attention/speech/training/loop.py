@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import torch
@@ -22,17 +22,15 @@ from torch import Tensor, nn
 
 from clock_attention.files import locked
 from clock_attention.speech.corpus.protocols import Corpus
-from clock_attention.speech.model.model import SpeechModel
 from clock_attention.speech.training import checkpoints as checkpoint
 from clock_attention.speech.training.averaging import average_of, load_average, moving_average
-from clock_attention.speech.training.batching import Batch, Batches, Plan
+from clock_attention.speech.training.batching import Batches, Plan
 from clock_attention.speech.training.config import RunConfig, TrainingConfig
-from clock_attention.speech.training.losses import losses
 from clock_attention.speech.training.prefetch import Prefetch
 from clock_attention.speech.training.progress import Reporter, RunLog
+from clock_attention.speech.training.recipes import recipe_for
 from clock_attention.speech.training.run import RunDescription
 from clock_attention.speech.training.usage import Usage
-from clock_attention.speech.training.validation import draw, validate
 
 
 class NonFiniteLossError(RuntimeError):
@@ -47,15 +45,17 @@ class Trainer:
         training = config.training
         items = {name: within(store, store.split(name), training.longest_tokens) for name in ("train", "valid")}
         self.usage = Usage.of(store, items)
-        self.batches = Batches(store, items["train"], training, fabric.world_size)
+        self.recipe = recipe_for(config, store)
+        self.batches = Batches(store, items["train"], training, fabric.world_size, self.recipe.collate)
         self.prefetch = Prefetch(self.batches, fabric.global_rank, fabric.world_size, fabric.device)
         valid = items["valid"] or items["train"]
         chosen = np.random.default_rng(training.seed).permutation(len(valid))[: training.validation_utterances]
         self.valid_items = [valid[place] for place in chosen]
 
         torch.manual_seed(training.seed)  # the same initial weights on every process
-        self.module = SpeechModel(config.model)
-        self.acoustic = nn.ModuleList(child for name, child in self.module.named_children() if name != "length")
+        self.module = self.recipe.build()
+        clipped = [child for name, child in self.module.named_children() if name not in self.recipe.unclipped]
+        self.clipped = nn.ModuleList(clipped)
         optimizer = torch.optim.AdamW(
             parameter_groups(self.module, training),
             lr=training.learning_rate,
@@ -64,11 +64,16 @@ class Trainer:
             fused=fabric.device.type in ("cpu", "cuda"),
         )
         self.model, self.optimizer = fabric.setup(self.module, optimizer)
+        self.recipe.setup(fabric)
         self.average = moving_average(self.module, training.ema) if training.ema else None
         self.step = 0  # steps done
         self.seconds = [0.0, 0.0]  # of training so far, over all sessions: wall time and CPU time
         self.best = math.inf
-        self.window = [0.0] * 5  # steps, L1, length loss, end loss, gradient norm since the last row of the log
+        self.window = self.empty_window()
+
+    def empty_window(self) -> list[float]:
+        """Steps, losses and gradient norm since the last row of the log."""
+        return [0.0] * (len(self.recipe.columns) + 2)
 
     def save(self, *, best: bool = False) -> None:
         state = {
@@ -79,6 +84,7 @@ class Trainer:
             "seconds": self.seconds,
             "best": self.best,
             "window": self.window,
+            **self.recipe.state(),
         }
         checkpoint.save(self.fabric, self.run / "checkpoints", state, best=best)
 
@@ -90,6 +96,7 @@ class Trainer:
             self.optimizer.load_state_dict(state["optimizer"])
             if self.average:
                 load_average(self.average, state["average"], state["step"])
+            self.recipe.load_state(state)
         except (RuntimeError, KeyError, TypeError, AttributeError) as error:
             reason = str(error).splitlines()[-1].strip()
             raise ValueError(f"{path}: does not belong to the model in run.json ({reason})") from None
@@ -104,26 +111,15 @@ class Trainer:
         for group in self.optimizer.param_groups:
             group["lr"] = group["rate"] * learning_rate(training, self.step)
         torch.manual_seed(step_seed(training.seed, self.step, self.fabric.global_rank))
-        previous = batch.mel
-        if self.config.model.autoregressive and training.scheduled_sampling:
-            previous = self.sampled(batch, training.scheduled_sampling)
-        prediction = self.model(batch.tokens, batch.token_lengths, batch.frames, previous)
-        found = losses(
-            prediction,
-            batch,
-            all_frames=sum(plan.frames),
-            all_items=len(plan.items),
-            warped_share=self.warped_share,
-            slack=training.timing_slack,
-        )
         # Fabric's DDP averages gradients over processes; these losses are shares of a sum.
-        loss = found.total(training.end_of_clock) * self.fabric.world_size
-        whole = self.summed(torch.stack([found.mel, found.length, found.end]).detach())
+        loss, values = self.recipe.losses(self.model, batch, plan, self.step)
+        loss = loss * self.fabric.world_size
+        whole = self.summed(values.detach())
         self.require_finite(float(whole.sum()), "loss", plan)
         self.optimizer.zero_grad()
         self.fabric.backward(loss)
         norm = self.fabric.clip_gradients(
-            self.acoustic, self.optimizer, max_norm=training.clip or math.inf, error_if_nonfinite=False
+            self.clipped, self.optimizer, max_norm=training.clip or math.inf, error_if_nonfinite=False
         )
         assert norm is not None
         if not self.scaled_gradients:
@@ -135,28 +131,6 @@ class Trainer:
         now = [1.0, *whole.tolist(), float(norm)]
         self.window = [a + b for a, b in zip(self.window, now, strict=True)]
         return float(whole[0]), len(plan.items)
-
-    @property
-    def warped_share(self) -> float:
-        training = self.config.training
-        wanted = not self.config.model.autoregressive and self.step >= training.warped_from
-        return training.warped_share if wanted else 0.0
-
-    @torch.no_grad()
-    def sampled(self, batch: Batch, most: float) -> Tensor:
-        """Scheduled sampling: the target with some decoder steps replaced by the model's own prediction of them.
-
-        The prediction is one more parallel, teacher-forced pass (Mihaylova and Martins, 2019). Whole steps are
-        replaced: a true frame within a step would give the others away. The share is drawn for each item, up to `most`.
-        """
-        with self.fabric.autocast():
-            predicted = self.module(batch.tokens, batch.token_lengths, batch.frames, batch.mel).mel
-        predicted = predicted[:, : batch.mel.shape[1]]
-        share = most * torch.rand(len(batch.frames), 1, device=predicted.device)
-        steps = int(self.module.steps(batch.frames.max()))
-        chosen = torch.rand(len(batch.frames), steps, device=predicted.device) < share  # (B, steps)
-        chosen = chosen.repeat_interleave(self.config.model.frames_per_step, 1)[:, : predicted.shape[1]]
-        return torch.where(chosen[..., None], predicted.to(batch.mel.dtype), batch.mel)
 
     def summed(self, values: Tensor) -> Tensor:
         return (
@@ -179,8 +153,8 @@ class Trainer:
 
     def log_row(self) -> dict[str, float]:
         count, *sums = self.window
-        self.window = [0.0] * 5
-        names = ("train_l1", "length_loss", "end_loss", "gradient_norm")
+        self.window = self.empty_window()
+        names = (*self.recipe.columns, "gradient_norm")
         return {
             "step": self.step,
             "epoch": self.batches.epoch_of(self.step - 1),
@@ -192,13 +166,12 @@ class Trainer:
 
     def validated(self) -> tuple[dict[str, float], bool]:
         """Validation measures of the (averaged) weights, and whether they are the best so far."""
-        model = cast(SpeechModel, self.average.module) if self.average else self.module
-        found = validate(self.fabric, model, self.store, self.valid_items, self.config)
+        model = self.average.module if self.average else self.module
+        found = self.recipe.validate(self.fabric, model, self.valid_items)
         if self.fabric.is_global_zero and self.config.training.pictures:
             items = self.valid_items[: self.config.training.pictures]
-            draw(model, self.store, items, self.run / "pictures", self.step, self.fabric.device)
-        share = self.warped_share
-        loss = (1 - share) * found["valid_l1"] + share * found["valid_warped_l1"]  # as in training
+            self.recipe.draw(model, items, self.run / "pictures", self.step, self.fabric.device)
+        loss = self.recipe.objective(found, self.step)
         best = loss < self.best
         self.best = min(self.best, loss)
         return found, best
@@ -277,7 +250,7 @@ def loop(trainer: Trainer, last: int, seconds: float, quiet: bool) -> None:
     """Steps, log rows, validation and checkpoints until step `last`, the time limit or a polite signal."""
     training, fabric = trainer.config.training, trainer.fabric
     leader = fabric.is_global_zero
-    log = RunLog(trainer.run, trainer.step) if leader else None
+    log = RunLog(trainer.run, trainer.step, trainer.recipe.columns, trainer.recipe.measures) if leader else None
     reporter = Reporter(trainer.step, training.steps, quiet or not leader)
     stopwatch = Stopwatch(trainer.seconds)
     begun = saved_at = time.monotonic()

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
 
 import torch
 
-from clock_attention.speech.training.batching import Batch, Batches, Plan
+from clock_attention.speech.training.batching import Batches, Plan
 
 
 class Prefetch:
@@ -23,9 +24,9 @@ class Prefetch:
         self.batches, self.rank, self.world, self.device = batches, rank, world, device
         self.ahead = device.type != "cpu" if ahead is None else ahead
         self._pool = ThreadPoolExecutor(1, "batches") if self.ahead else None
-        self._next: tuple[int, Plan, Future[Batch]] | None = None
+        self._next: tuple[int, Plan, Future[Any]] | None = None
 
-    def take(self, step: int) -> tuple[Plan, Batch]:
+    def take(self, step: int) -> tuple[Plan, Any]:
         """The plan of the whole batch, and this process's share of it on the device."""
         if self._pool is None:
             plan = self.batches.plan(step)
@@ -38,14 +39,14 @@ class Prefetch:
         self._next = self._start(step + 1, self._pool.submit)
         return plan, batch.to(self.device)
 
-    def _start(self, step: int, submit: Callable[..., Future[Batch]]) -> tuple[int, Plan, Future[Batch]]:
+    def _start(self, step: int, submit: Callable[..., Future[Any]]) -> tuple[int, Plan, Future[Any]]:
         plan = self.batches.plan(step)
         return step, plan, submit(self._load, plan)
 
-    def _load(self, plan: Plan) -> Batch:
+    def _load(self, plan: Plan) -> Any:
         batch = self.batches.load(plan.share(self.rank, self.world))
         # Pinned memory is what lets `non_blocking` copies overlap with computing.
-        return Batch(*(tensor.pin_memory() for tensor in batch)) if self.device.type == "cuda" else batch
+        return type(batch)(*(tensor.pin_memory() for tensor in batch)) if self.device.type == "cuda" else batch
 
     def close(self) -> None:
         if self._pool is not None:

@@ -6,6 +6,7 @@ import csv
 import io
 import os
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from rich.console import Console
@@ -13,34 +14,20 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from clock_attention.files import write_atomically
 
-COLUMNS = (
-    *(
-        "step",
-        "epoch",
-        "seconds",
-        "cpu_seconds",
-        "learning_rate",
-        "train_l1",
-        "length_loss",
-        "end_loss",
-        "gradient_norm",
-    ),
-    *("utterances_per_second", "valid_l1", "valid_warped_l1", "length_error", "align_skipped", "align_repeated"),
-    *("align_expected_violations", "align_coverage", "align_focus", "align_diagonal_deviation"),
-)
 PLAIN_SECONDS = 30.0
 
 
 class RunLog:
     """`log.csv` and TensorBoard events. Rows after the step resumed from are forgotten: they happen again."""
 
-    def __init__(self, run: Path, step: int) -> None:
+    def __init__(self, run: Path, step: int, losses: Sequence[str], measures: Sequence[str]) -> None:
         from torch.utils.tensorboard import SummaryWriter
 
         self.path = run / "log.csv"
+        self.columns = log_columns(losses, measures)
         kept = [row for row in read_log(self.path) if int(row["step"]) <= step] if step else []
         text = io.StringIO()
-        writer = csv.DictWriter(text, COLUMNS, restval="", extrasaction="ignore")
+        writer = csv.DictWriter(text, self.columns, restval="", extrasaction="ignore")
         writer.writeheader()
         writer.writerows(kept)
         write_atomically(self.path, text.getvalue())
@@ -48,7 +35,7 @@ class RunLog:
 
     def write(self, row: dict[str, float]) -> None:
         with open(self.path, "a", newline="", encoding="utf-8") as file:
-            csv.DictWriter(file, COLUMNS, restval="").writerow({key: short(value) for key, value in row.items()})
+            csv.DictWriter(file, self.columns, restval="").writerow({key: short(value) for key, value in row.items()})
             file.flush()
             os.fsync(file.fileno())
         for key, value in row.items():
@@ -57,6 +44,12 @@ class RunLog:
 
     def close(self) -> None:
         self.board.close()
+
+
+def log_columns(losses: Sequence[str], measures: Sequence[str]) -> tuple[str, ...]:
+    """Of `log.csv`: when, what was minimised, how fast, and what validation found."""
+    when = ("step", "epoch", "seconds", "cpu_seconds", "learning_rate")
+    return (*when, *losses, "gradient_norm", "utterances_per_second", *measures)
 
 
 def short(value: float) -> str:

@@ -9,6 +9,8 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from clock_attention.files import write_atomically
 from clock_attention.speech.corpus.language import Language
 from clock_attention.speech.corpus.protocols import Corpus
+from clock_attention.speech.model.config import AlignedConfig, key_of
+from clock_attention.speech.text.phonemes import PAUSE_STRENGTH
 from clock_attention.speech.training.config import RunConfig
 from clock_attention.speech.training.usage import Usage
 
@@ -29,7 +31,10 @@ class RunDescription(BaseModel):
     @classmethod
     def of(cls, config: RunConfig, store: Corpus) -> RunDescription:
         """A configuration completed with the sizes that the corpus dictates."""
-        model = config.model.model_copy(update={"symbols": len(store.symbols), "mels": store.mel_config.n_mels})
+        sizes = {"symbols": len(store.symbols), "mels": store.mel_config.n_mels}
+        if isinstance(config.model, AlignedConfig):
+            sizes["boundaries"] = sum(symbol in PAUSE_STRENGTH for symbol in store.symbols)
+        model = config.model.model_copy(update=sizes)
         return cls(
             config=config.model_copy(update={"model": model}),
             language=Language.of(store),
@@ -47,7 +52,7 @@ class RunDescription(BaseModel):
             ) from None
         except ValidationError as error:
             fault = error.errors()[0]
-            where = ".".join(map(str, fault["loc"]))
+            where = key_of(fault["loc"])
             raise ValueError(f"{path} cannot be read: {where}: {fault['msg']}") from None
 
     def write(self, run: Path) -> None:

@@ -5,16 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 from lightning_fabric import Fabric
-from torch import Tensor
+from numpy.typing import NDArray
+from torch import Tensor, nn
 
 from clock_attention.alignment import FloatArray, attention_matrices, measure_quality
 from clock_attention.files import replacing
 from clock_attention.speech.corpus.protocols import Features
+from clock_attention.speech.model.aligned import AlignedModel, meeting_weights
 from clock_attention.speech.model.model import SpeechModel
+from clock_attention.speech.training.aligned import AlignedBatch
 from clock_attention.speech.training.batching import collate, in_order
 from clock_attention.speech.training.config import RunConfig
 from clock_attention.speech.training.losses import mel_error
@@ -75,9 +79,6 @@ def matrices(model: SpeechModel, weights: Tensor, frames: Tensor, tokens: Tensor
 
 def draw(model: SpeechModel, store: Features, items: list[int], folder: Path, step: int, device: torch.device) -> None:
     """One PNG per item: every layer's attention, the predicted and the true mel."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
     folder.mkdir(parents=True, exist_ok=True)
     for plan in in_order(store, items, 1):
         batch = collate(store, plan).to(device)
@@ -85,20 +86,40 @@ def draw(model: SpeechModel, store: Features, items: list[int], folder: Path, st
             prediction = model(batch.tokens, batch.token_lengths, batch.frames, batch.mel, need_weights=True)
         name = store.utterances[plan.items[0]].id
         layers = [weight[0].float().mean(0).T.cpu().numpy() for weight in prediction.weights]  # (T, steps)
-        figure = Figure(figsize=(4 * (len(layers) + 2), 3.2), layout="constrained")
-        FigureCanvasAgg(figure)
-        axes = figure.subplots(1, len(layers) + 2)
-        for number, (axis, weights) in enumerate(zip(axes, layers, strict=False), 1):
-            axis.imshow(weights, origin="lower", aspect="auto", interpolation="nearest", cmap="viridis")
-            axis.set(title=f"layer {number}", xlabel="decoder step", ylabel="token")
-        for axis, mel, title in ((axes[-2], prediction.mel, "predicted mel"), (axes[-1], batch.mel, "mel")):
-            image = mel[0].float().T.cpu().numpy()
-            axis.imshow(image, origin="lower", aspect="auto", cmap="magma", vmin=-2.5, vmax=2.5)
-            axis.set(title=title, xlabel="frame", ylabel="bin")
-        figure.suptitle(f"{name}, step {step}")
-        path = folder / f"{safe_name(name)}-{step:08d}.png"
-        with replacing(path) as temporary:
-            figure.savefig(temporary, format="png", dpi=90)
+        save_picture(folder, name, step, layers, prediction.mel[0], batch.mel[0])
+
+
+def draw_aligned(model: AlignedModel, batch: AlignedBatch, name: str, folder: Path, step: int) -> None:
+    """One PNG of a batch of one: where the frames read the text, the predicted and the true mel."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with evaluating(model):
+        prediction = model(batch.tokens, batch.token_lengths, batch.durations, batch.energy, batch.pitch, batch.voiced)
+        padding = torch.zeros_like(batch.durations, dtype=torch.bool)
+        weights = meeting_weights(batch.durations, padding, batch.mel.shape[1])
+    save_picture(folder, name, step, [weights[0].T.cpu().numpy()], prediction.mel[0], batch.mel[0])
+
+
+def save_picture(
+    folder: Path, name: str, step: int, layers: list[NDArray[Any]], predicted: Tensor, target: Tensor
+) -> None:
+    """Attention of each layer (T, steps), and two mels (S, M)."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(4 * (len(layers) + 2), 3.2), layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.subplots(1, len(layers) + 2)
+    for number, (axis, weights) in enumerate(zip(axes, layers, strict=False), 1):
+        axis.imshow(weights, origin="lower", aspect="auto", interpolation="nearest", cmap="viridis")
+        axis.set(title=f"layer {number}", xlabel="decoder step", ylabel="token")
+    for axis, mel, title in ((axes[-2], predicted, "predicted mel"), (axes[-1], target, "mel")):
+        image = mel.float().T.cpu().numpy()
+        axis.imshow(image, origin="lower", aspect="auto", cmap="magma", vmin=-2.5, vmax=2.5)
+        axis.set(title=title, xlabel="frame", ylabel="bin")
+    figure.suptitle(f"{name}, step {step}")
+    path = folder / f"{safe_name(name)}-{step:08d}.png"
+    with replacing(path) as temporary:
+        figure.savefig(temporary, format="png", dpi=90)
 
 
 def safe_name(name: str) -> str:
@@ -106,7 +127,7 @@ def safe_name(name: str) -> str:
 
 
 @contextmanager
-def evaluating(model: SpeechModel) -> Iterator[None]:
+def evaluating(model: nn.Module) -> Iterator[None]:
     """No gradients, no dropout, and afterwards everything as it was."""
     training = model.training
     model.eval()

@@ -24,7 +24,7 @@ from torch import Tensor
 from clock_attention.speech.corpus.language import Language
 from clock_attention.speech.model.aligned import AlignedModel
 from clock_attention.speech.model.build import AcousticModel, build_model
-from clock_attention.speech.model.config import AcousticConfig
+from clock_attention.speech.model.config import AcousticConfig, key_of
 from clock_attention.speech.model.model import SpeechModel
 from clock_attention.speech.model.weights import weights_fault
 from clock_attention.speech.text.phonemes import Phonemizer
@@ -197,8 +197,7 @@ def read_card(folder: Path) -> VoiceCard:
         card = VoiceCard.model_validate_json(text)
     except ValidationError as error:
         fault = error.errors()[0]
-        # The kind of model that pydantic names first is not a key of the file.
-        where = ".".join(str(part) for part in fault["loc"] if part not in ("attention", "aligned")) or "file"
+        where = key_of(fault["loc"]) or "file"
         raise VoiceError(f"{folder / CARD}: {where}: {fault['msg']}; export the voice again") from None
     if card.format != FORMAT:
         raise VoiceError(f"{folder / CARD}: voice format {card.format}, this version reads {FORMAT}: export it again")

@@ -1,0 +1,240 @@
+"""What differs between the two acoustic models in training: batches, losses, validation, pictures."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from pathlib import Path
+from typing import Any
+
+import torch
+from lightning_fabric import Fabric
+from torch import Tensor, nn
+
+from clock_attention.speech.corpus.protocols import Corpus, TimedFeatures
+from clock_attention.speech.model.aligned import AlignedModel
+from clock_attention.speech.model.config import AlignedConfig, ModelConfig
+from clock_attention.speech.model.model import SpeechModel
+from clock_attention.speech.training.adversarial import MelDiscriminator, cut, patches
+from clock_attention.speech.training.aligned import AlignedBatch, aligned_losses, collate_aligned
+from clock_attention.speech.training.batching import Batch, Plan, collate, in_order
+from clock_attention.speech.training.config import RunConfig
+from clock_attention.speech.training.losses import losses
+from clock_attention.speech.training.validation import MEASURES, draw, draw_aligned, evaluating, validate
+
+
+class Recipe(ABC):
+    """One for each acoustic model. Everything random in it is a function of the seed and the step."""
+
+    columns: tuple[str, ...]  # of the log, one for each value that `losses` returns
+    measures: tuple[str, ...]  # of the log, what `validate` returns
+    unclipped: tuple[str, ...] = ()  # children whose gradients do not count towards the clipped norm
+
+    def __init__(self, config: RunConfig, store: Corpus) -> None:
+        self.config, self.store = config, store
+
+    @abstractmethod
+    def build(self) -> nn.Module:
+        """The model with its initial weights."""
+
+    @abstractmethod
+    def collate(self, plan: Plan) -> Any:
+        """The tensors of a plan, with a method `to(device)`."""
+
+    @abstractmethod
+    def losses(self, model: nn.Module, batch: Any, plan: Plan, step: int) -> tuple[Tensor, Tensor]:
+        """What one process's share of a batch adds to the loss, and the values for the log; `plan` is the whole."""
+
+    @abstractmethod
+    def validate(self, fabric: Fabric, model: nn.Module, items: list[int]) -> dict[str, float]:
+        """Measures on held-out utterances."""
+
+    @abstractmethod
+    def objective(self, measures: dict[str, float], step: int) -> float:
+        """What the best checkpoint is lowest in."""
+
+    @abstractmethod
+    def draw(self, model: nn.Module, items: list[int], folder: Path, step: int, device: torch.device) -> None:
+        """One picture an item."""
+
+    def setup(self, fabric: Fabric) -> None:
+        """Further networks that train along, put on their devices."""
+        self.fabric = fabric
+
+    def state(self) -> dict[str, Any]:
+        """What a checkpoint needs besides the model."""
+        return {}
+
+    def load_state(self, state: dict[str, Any]) -> None:  # noqa: B027  # most have none
+        """Continue from a checkpoint."""
+
+
+class AttentionRecipe(Recipe):
+    """The paper's model: L1, the utterance's length, and where causal clocks end."""
+
+    columns = ("train_l1", "length_loss", "end_loss")
+    measures = ("valid_l1", "valid_warped_l1", "length_error", *(f"align_{name}" for name in MEASURES))
+    unclipped = ("length",)
+
+    def build(self) -> SpeechModel:
+        assert isinstance(self.config.model, ModelConfig)
+        return SpeechModel(self.config.model)
+
+    def collate(self, plan: Plan) -> Batch:
+        return collate(self.store, plan)
+
+    def losses(self, model: nn.Module, batch: Batch, plan: Plan, step: int) -> tuple[Tensor, Tensor]:
+        training = self.config.training
+        previous = batch.mel
+        if self.config.model.autoregressive and training.scheduled_sampling:
+            previous = self.sampled(model, batch, training.scheduled_sampling)
+        prediction = model(batch.tokens, batch.token_lengths, batch.frames, previous)
+        found = losses(
+            prediction,
+            batch,
+            all_frames=sum(plan.frames),
+            all_items=len(plan.items),
+            warped_share=self.warped_share(step),
+            slack=training.timing_slack,
+        )
+        return found.total(training.end_of_clock), torch.stack([found.mel, found.length, found.end])
+
+    def warped_share(self, step: int) -> float:
+        training = self.config.training
+        wanted = not self.config.model.autoregressive and step >= training.warped_from
+        return training.warped_share if wanted else 0.0
+
+    @torch.no_grad()
+    def sampled(self, model: nn.Module, batch: Batch, most: float) -> Tensor:
+        """Scheduled sampling: the target with some decoder steps replaced by the model's own prediction of them.
+
+        The prediction is one more parallel, teacher-forced pass (Mihaylova and Martins, 2019). Whole steps are
+        replaced: a true frame within a step would give the others away. The share is drawn for each item, up to `most`.
+        """
+        predicted = model(batch.tokens, batch.token_lengths, batch.frames, batch.mel).mel
+        predicted = predicted[:, : batch.mel.shape[1]]
+        share = most * torch.rand(len(batch.frames), 1, device=predicted.device)
+        group = self.config.model.frames_per_step
+        steps = -(-int(batch.frames.max()) // group)
+        chosen = torch.rand(len(batch.frames), steps, device=predicted.device) < share  # (B, steps)
+        chosen = chosen.repeat_interleave(group, 1)[:, : predicted.shape[1]]
+        return torch.where(chosen[..., None], predicted.to(batch.mel.dtype), batch.mel)
+
+    def validate(self, fabric: Fabric, model: nn.Module, items: list[int]) -> dict[str, float]:
+        assert isinstance(model, SpeechModel)
+        return validate(fabric, model, self.store, items, self.config)
+
+    def objective(self, measures: dict[str, float], step: int) -> float:
+        share = self.warped_share(step)  # as in training
+        return (1 - share) * measures["valid_l1"] + share * measures["valid_warped_l1"]
+
+    def draw(self, model: nn.Module, items: list[int], folder: Path, step: int, device: torch.device) -> None:
+        assert isinstance(model, SpeechModel)
+        draw(model, self.store, items, folder, step, device)
+
+
+class AlignedRecipe(Recipe):
+    """The model that learns along an alignment: L1 and prosody, later also a discriminator of mel patches."""
+
+    columns = ("train_l1", "duration_loss", "energy_loss", "pitch_loss", "voicing_loss", "adversarial", "features")
+    measures = ("valid_l1", "valid_duration", "valid_energy", "valid_pitch", "valid_voicing")
+
+    def __init__(self, config: RunConfig, store: Corpus) -> None:
+        super().__init__(config, store)
+        if not getattr(store, "timed", False):
+            raise ValueError(
+                "this model learns along an alignment, and the corpus has none: align it first "
+                "(`clock-attention corpus align STORE`)"
+            )
+
+    @property
+    def features(self) -> TimedFeatures:
+        return self.store  # type: ignore[return-value]  # checked above
+
+    def build(self) -> AlignedModel:
+        assert isinstance(self.config.model, AlignedConfig)
+        return AlignedModel(self.config.model)
+
+    def setup(self, fabric: Fabric) -> None:
+        super().setup(fabric)
+        if self.config.training.adversarial_weight:
+            discriminator = MelDiscriminator()
+            optimizer = torch.optim.AdamW(
+                discriminator.parameters(), lr=self.config.training.discriminator_rate, betas=(0.5, 0.9)
+            )
+            self.discriminator, self.optimizer = fabric.setup(discriminator, optimizer)
+            self.discriminator.mark_forward_method("discriminator_loss")
+            self.discriminator.mark_forward_method("generator_losses")
+
+    def state(self) -> dict[str, Any]:
+        if not self.config.training.adversarial_weight:
+            return {}
+        return {"discriminator": self.discriminator, "discriminator_optimizer": self.optimizer}
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        if self.config.training.adversarial_weight and "discriminator" in state:
+            self.discriminator.load_state_dict(state["discriminator"])
+            self.optimizer.load_state_dict(state["discriminator_optimizer"])
+
+    def collate(self, plan: Plan) -> AlignedBatch:
+        return collate_aligned(self.features, plan)
+
+    def losses(self, model: nn.Module, batch: AlignedBatch, plan: Plan, step: int) -> tuple[Tensor, Tensor]:
+        training = self.config.training
+        prediction = model(batch.tokens, batch.token_lengths, batch.durations, batch.energy, batch.pitch, batch.voiced)
+        tokens = sum(len(self.store.utterances[item].tokens) + 1 for item in plan.items)
+        found = aligned_losses(prediction, batch, all_frames=sum(plan.frames), all_tokens=tokens)
+        weights = found.mel.new_tensor(
+            [1.0, training.duration_weight, training.energy_weight, training.pitch_weight, training.voicing_weight]
+        )
+        loss = (torch.stack(found) * weights).sum()
+        judged = self.judged(prediction.mel.float(), batch, plan, step)
+        loss = loss + training.adversarial_weight * judged[0] + training.feature_weight * judged[1]
+        return loss, torch.stack([*found, *judged])
+
+    def judged(self, mel: Tensor, batch: AlignedBatch, plan: Plan, step: int) -> tuple[Tensor, Tensor]:
+        """Train the discriminator on patches of this batch, and ask it what it makes of the model's."""
+        training, none = self.config.training, mel.new_zeros(())
+        if not training.adversarial_weight or step < training.adversarial_from:
+            return none, none
+        places = patches(batch.frames, seed=step)
+        if not places:
+            return none, none
+        real, fake = cut(batch.mel, places), cut(mel, places)
+        self.optimizer.zero_grad()
+        self.fabric.backward(self.discriminator.discriminator_loss(real, fake))
+        self.optimizer.step()
+        adversarial, features = self.discriminator.generator_losses(real, fake)
+        share = len(batch.frames) / len(plan.items)
+        return share * adversarial, share * features
+
+    @torch.no_grad()
+    def validate(self, fabric: Fabric, model: nn.Module, items: list[int]) -> dict[str, float]:
+        totals = torch.zeros(6, dtype=torch.float64)
+        size = max(1, self.config.training.batch_size // fabric.world_size)
+        with evaluating(model):
+            for plan in in_order(self.store, items, size)[fabric.global_rank :: fabric.world_size]:
+                batch = self.collate(plan).to(fabric.device)
+                with fabric.autocast():
+                    prediction = model(
+                        batch.tokens, batch.token_lengths, batch.durations, batch.energy, batch.pitch, batch.voiced
+                    )
+                found = aligned_losses(prediction, batch, all_frames=1, all_tokens=1)
+                totals += torch.tensor([*map(float, found), float(batch.frames.sum())], dtype=torch.float64)
+        totals = torch.as_tensor(fabric.all_reduce(totals, reduce_op="sum")).double()
+        tokens = sum(len(self.store.utterances[item].tokens) + 1 for item in items)
+        *sums, frames = totals.tolist()
+        counts = (frames, tokens, tokens, frames, frames)
+        return {name: value / count for name, value, count in zip(self.measures, sums, counts, strict=True)}
+
+    def objective(self, measures: dict[str, float], step: int) -> float:
+        return measures["valid_l1"]
+
+    def draw(self, model: nn.Module, items: list[int], folder: Path, step: int, device: torch.device) -> None:
+        assert isinstance(model, AlignedModel)
+        for item in items:
+            batch = self.collate(Plan((item,), (self.store.utterances[item].frames,))).to(device)
+            draw_aligned(model, batch, self.store.utterances[item].id, folder, step)
+
+
+def recipe_for(config: RunConfig, store: Corpus) -> Recipe:
+    return AlignedRecipe(config, store) if isinstance(config.model, AlignedConfig) else AttentionRecipe(config, store)
