@@ -36,7 +36,7 @@ def test_changes_reach_their_section_by_bare_or_full_name():
         ("widht=128", "no option 'widht'"),
         ("training.width=128", "no option 'training.width'"),
         ("width", "expected key=value"),
-        ("width=-3", "width: Input should be greater than 0"),
+        ("width=-3", "width: Input should be greater than or equal to 1"),
         ("width=50", "width of a head must be an even"),
         ("decoding=sideways", "'parallel' or 'autoregressive'"),
         ("stretch_shortest=3", "exceeds stretch_longest"),
