@@ -115,7 +115,9 @@ class AlignedConfig(Section):
 
 def architecture(options: Any) -> str:
     """Which of the two models these options are for; those written before there were two name none."""
-    return str(options.get("architecture", "attention")) if isinstance(options, dict) else options.architecture
+    if isinstance(options, dict):
+        return str(options.get("architecture", "attention"))
+    return str(getattr(options, "architecture", "attention"))  # of something else entirely the first will complain
 
 
 AcousticConfig = Annotated[

@@ -1,0 +1,37 @@
+"""A short, seeded run of every fuzzer, and a longer one under `make test-all`."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from tests.fuzz.runner import run_here
+from tests.fuzz.targets import FUZZERS
+
+SHORT = {"texts": 60, "tensors": 12, "voices": 40, "vocoders": 25, "wavs": 60, "metadata": 60, "requests": 60}
+LONG = {"texts": 3000, "tensors": 300, "voices": 800, "vocoders": 300, "wavs": 1000, "metadata": 1000, "requests": 2000}
+LONG_SEED = 1
+
+
+@pytest.fixture(autouse=True)
+def _restore():
+    threads, deterministic = torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()
+    yield
+    torch.set_num_threads(threads)
+    torch.use_deterministic_algorithms(deterministic)
+
+
+@pytest.mark.parametrize("name", SHORT)
+def test_nothing_crashes_hangs_or_differs(name, tmp_path):
+    assert sum(run_here(FUZZERS[name](), tmp_path, 0, SHORT[name]).values()) == SHORT[name]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", LONG)
+def test_nothing_crashes_hangs_or_differs_for_longer(name, tmp_path):
+    assert sum(run_here(FUZZERS[name](), tmp_path, LONG_SEED, LONG[name]).values()) == LONG[name]
+
+
+@pytest.mark.slow
+def test_killed_trainings_end_as_if_left_alone(tmp_path):
+    run_here(FUZZERS["kills"](), tmp_path, 0, 10)
