@@ -166,7 +166,7 @@ def capital(message: str) -> str:
 
 def guarded(host: str, names: Iterable[str] = ()) -> dict[str, Any]:
     """Options for the page's `launch`: where it listens, and who is let in."""
-    guard = Middleware(Guard, bound=host, names=tuple(names))  # type: ignore[arg-type]
+    guard = Middleware(Guard, bound=host, names=tuple(names))
     return {"server_name": host, "share": False, "app_kwargs": {"middleware": [guard]}}
 
 
