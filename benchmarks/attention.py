@@ -30,7 +30,8 @@ from torch import Tensor
 from clock_attention import clock_attention
 
 SHAPES = ("8x4x650x100x64", "1x4x4096x1024x64", "1x4x16384x4096x64", "1x4x65536x8192x64")
-IMPLEMENTATIONS = ("sdpa", "reference", "portable", "banded")
+IMPLEMENTATIONS = ("sdpa", "reference", "portable", "banded", "content")
+CONTENT = 32  # channels of the content features
 KINDS = ("random", "trained", "flat", "steps", "wide")
 LOGITS_AT_ONCE = 2**28  # the reference and a backward pass keep several tensors of this size
 LONGEST_ONCE = 20.0  # seconds: what exceeds the budget is run once; what exceeds this, not at all
@@ -65,11 +66,26 @@ def make_inputs(kind: str, shape: tuple[int, ...], seed: int = 0) -> tuple[Tenso
     return query, key, value, 1e-4 if kind == "wide" else 1.0
 
 
-def operation(name: str, inputs: tuple[Tensor, Tensor, Tensor, float]) -> Callable[[], Tensor]:
+def operation(
+    name: str, inputs: tuple[Tensor, Tensor, Tensor, float], pair: tuple[Tensor, ...] = ()
+) -> Callable[[], Tensor]:
     query, key, value, scale = inputs
     if name == "sdpa":
         return lambda: F.scaled_dot_product_attention(query, key, value)
+    if name == "content":
+        content = pair or content_features(query, key)
+        return lambda: clock_attention(
+            query, key, value, content=content, impl="banded", return_weights=False, logit_scale=scale
+        )[0]
     return lambda: clock_attention(query, key, value, impl=name, return_weights=False, logit_scale=scale)[0]
+
+
+def content_features(query: Tensor, key: Tensor) -> tuple[Tensor, Tensor]:
+    """Random features of both sides, scaled as for dot-product attention, with gradients if the query has one."""
+    g = torch.Generator().manual_seed(1)
+    sizes = ((*x.shape[:3], CONTENT) for x in (query, key))
+    first, second = (torch.randn(size, generator=g).to(query.dtype) for size in sizes)
+    return (first / CONTENT**0.5).requires_grad_(query.requires_grad), second.requires_grad_(query.requires_grad)
 
 
 clock = time.perf_counter  # --busy replaces it
@@ -96,8 +112,9 @@ def measure(
     cotangent = torch.randn(shape[0], shape[2], shape[1], shape[4]).transpose(1, 2)
 
     def call(name: str) -> Callable[[], object]:
-        forward = operation(name, inputs)
-        return (lambda: torch.autograd.grad(forward(), leaves, cotangent)) if backward else forward
+        pair = content_features(*inputs[:2]) if name == "content" else ()
+        forward = operation(name, inputs, pair)
+        return (lambda: torch.autograd.grad(forward(), [*leaves, *pair], cotangent)) if backward else forward
 
     times: dict[str, list[float]] = {}
     with torch.set_grad_enabled(backward):
@@ -151,8 +168,9 @@ def largest_error(name: str, kind: str, shape: tuple[int, ...]) -> float | None:
     oracle = "reference" if shape[2] * shape[3] <= 2**23 else "portable"
     with torch.no_grad():
         doubles = [x.double() for x in (query, key, value)]
-        exact, _ = clock_attention(*doubles, impl=oracle, return_weights=False, logit_scale=scale)
-        found, _ = clock_attention(query, key, value, impl=name, return_weights=False, logit_scale=scale)
+        content = tuple(x.double() for x in content_features(query, key)) if name == "content" else None
+        exact, _ = clock_attention(*doubles, content=content, impl=oracle, return_weights=False, logit_scale=scale)
+        found = operation(name, (query, key, value, scale))()
     return float((found - exact).abs().max())
 
 

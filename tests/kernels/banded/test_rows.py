@@ -120,7 +120,7 @@ def test_content_may_pull_the_band_far_from_where_the_clocks_cross(size, pull):
     _, weights = clock_attention(
         *(x.float() for x in inputs[:3]), content=tuple(x.float() for x in inputs[3:]), **BANDED
     )
-    assert (weights[0, 0, :, 80].argmax() < 60) == (pull > 0)
+    assert (weights[0, 0, 70, 80] > 0.5) == (pull > 0)  # the clocks alone come there at query 107
     for a, b in zip(found, exact, strict=True):
         torch.testing.assert_close(a.double(), b, rtol=2e-4, atol=2e-4 * max(1.0, float(b.abs().max())))
 

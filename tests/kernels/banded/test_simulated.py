@@ -8,7 +8,7 @@ import torch
 
 from ..attention_cases import content_of, features, gradients, padding
 
-SHAPE = (2, 1, 21, 11, 5, 3)
+SHAPE = (2, 1, 11, 9, 5, 3)  # two blocks of queries, two tiles of keys
 CASES = [
     {},
     {"clocks": "unnormalized", "phi": "softplus"},
@@ -32,7 +32,7 @@ def test_rows_without_a_compiler_equal_the_compiled_ones(tmp_path):
     for number, options in enumerate(CASES):
         content = content_of("features" if number else "none", SHAPE, number, torch.float32)
         inputs = (*features(SHAPE, number, torch.float32), *content)
-        masks = {"query_padding_mask": padding(2, 21, number), "key_padding_mask": padding(2, 11, number + 1)}
+        masks = {"query_padding_mask": padding(2, 11, number), "key_padding_mask": padding(2, 9, number + 1)}
         found = gradients(inputs, impl="banded", **options, **masks)
         expected.append(found)
         generator = torch.Generator().manual_seed(0)

@@ -74,8 +74,11 @@ def check_operands(
             f"clock_attention::banded: got query {tuple(query.shape)}, key {tuple(key.shape)} and value "
             f"{tuple(value.shape)}, expected (batch, heads, steps, channels), none of them empty"
         )
-    if value.dtype not in (torch.float32, torch.float64):
-        raise ValueError(f"clock_attention::banded: got value of {value.dtype}, expected float32 or float64")
+    if value.dtype not in (torch.float32, torch.float64) or not scale.is_floating_point():
+        raise ValueError(
+            f"clock_attention::banded: got value of {value.dtype} and scale of {scale.dtype}, expected float32 or "
+            "float64"
+        )
     batch, heads, queries, channels = query.shape
     keys, given = key.shape[2], query_kind == GIVEN
     if given != (key_kind == GIVEN) or not (0 <= query_kind <= GIVEN and 0 <= key_kind <= GIVEN and 0 <= phi <= EXP):

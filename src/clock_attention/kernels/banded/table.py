@@ -56,7 +56,7 @@ SCRATCH = {  # name: (who has one, type)
 }  # fmt: skip
 
 TENSOR_RECORD = np.dtype([(name, np.int64) for name in ("address", "batch", "head", "step")])
-SCRATCH_RECORD = np.dtype([(name, np.int64) for name in ("address", "size")])
+SCRATCH_RECORD = np.dtype([(name, np.int64) for name in ("address", "numbers")])
 CALL = np.dtype(
     [(name, np.int64) for name in INTEGERS]
     + [(name, np.float64) for name in FLOATS]

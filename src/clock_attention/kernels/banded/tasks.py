@@ -80,7 +80,7 @@ def of_rows(address, row, size, like):
 @jit
 def scratch_of(block, owner, like):
     """A block of scratch of one head, thread or chunk."""
-    return shift(pointer(block.address, like), owner * block.size)
+    return shift(pointer(block.address, like), owner * block.numbers)
 
 
 @jit
@@ -303,10 +303,10 @@ def fill(numbers, count, value):
 
 @jit
 def fill_key_gradients(call, gradients, value):
-    fill(gradients.key_clock, call.chunk_grad_clock.size, value)
-    fill(gradients.value, call.chunk_grad_value.size, value)
-    fill(gradients.key_variance, call.chunk_grad_variance.size, value)
-    fill(gradients.key_content, call.chunk_grad_content.size, value)
+    fill(gradients.key_clock, call.chunk_grad_clock.numbers, value)
+    fill(gradients.value, call.chunk_grad_value.numbers, value)
+    fill(gradients.key_variance, call.chunk_grad_variance.numbers, value)
+    fill(gradients.key_content, call.chunk_grad_content.numbers, value)
 
 
 @jit
@@ -342,7 +342,7 @@ def add_chunks(block, chunks, key_home, like):
     first = scratch_of(block, key_home, like)
     for chunk in range(1, chunks):
         more = scratch_of(block, key_home + chunk, like)
-        for i in range(0, block.size, LANES):
+        for i in range(0, block.numbers, LANES):
             store(first, i, load(first, i) + load(more, i))
 
 
