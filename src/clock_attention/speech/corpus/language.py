@@ -8,6 +8,17 @@ from clock_attention.speech.audio.mel import MelConfig
 from clock_attention.speech.corpus.protocols import Corpus
 
 
+class Prosody(BaseModel):
+    """Statistics of an aligned corpus: what pitch and energy are standardised with."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    pitch_mean: float  # of the natural log of F0 in Hz, where voiced
+    pitch_std: float = Field(gt=0)
+    energy_mean: float  # of a frame's mean log-mel
+    energy_std: float = Field(gt=0)
+
+
 class Language(BaseModel):
     """How text becomes tokens and frames become numbers: what a model cannot be used without."""
 
@@ -19,6 +30,7 @@ class Language(BaseModel):
     mean: tuple[float, ...]  # of each mel bin
     std: tuple[float, ...]
     mpr: float = Field(gt=0, le=1000)  # mel frames per phoneme of natural speech
+    prosody: Prosody | None = None  # of models that learn along an alignment
 
     @model_validator(mode="after")
     def _consistent(self) -> Language:
@@ -40,4 +52,5 @@ class Language(BaseModel):
             mean=tuple(store.mean.tolist()),
             std=tuple(store.std.tolist()),
             mpr=store.mpr,
+            prosody=Prosody(**store.header["prosody"]) if store.header.get("prosody") else None,
         )
