@@ -472,6 +472,13 @@ def simulation() -> str:
 
 
 @made
+def forward_sum() -> str:
+    found = read("forward_sum")["cpu_seconds"]
+    rows = ([name, f"{1e3 * value:.0f} ms", f"{value / found['ctc_loss']:.2f}"] for name, value in found.items())
+    return table(["loss", "CPU time", "÷ `ctc_loss`"], rows)
+
+
+@made
 def streaming() -> str:
     found = read("streaming")
     early, late = (f"{1e6 * found['medians_seconds'][name]:.0f} µs" for name in ("early", "late"))
