@@ -65,12 +65,13 @@ def speak(
             import torch
 
             from clock_attention.speech.voice.outputs import Outputs
-            from clock_attention.speech.voice.synthesis import short_sentences
+            from clock_attention.speech.voice.request import Request
             from clock_attention.speech.voice.voice import Voice
 
         outputs = Outputs(sys.stdout.buffer if out == PIPE else Path(out), mel=mel, timestamps=timestamps, plot=plot)
         if threads:
             torch.set_num_threads(threads)
+        request = Request.of(words, pace=pace, mpr=mpr, duration=duration, seed=seed, pause=pause)
         speaker = Voice.load(voice)
         if decoding is not None:
             speaker = speaker.with_decoding(decoding.value)
@@ -79,10 +80,8 @@ def speak(
             loading = background.submit(speaker.vocoder, vocoder)
             speaker.phonemizer("one")
             ready = loading.result()
-        with outputs, progress(console, sum(1 for _ in short_sentences(words))) as advance:
-            for piece in speaker.stream(
-                words, pace=pace, mpr=mpr, duration=duration, seed=seed, vocoder=ready, pause=pause
-            ):
+        with outputs, progress(console, len(request.sentences)) as advance:
+            for piece in speaker.perform(request, ready):
                 outputs.write(piece)
                 advance()
         phonemes = f"{outputs.phonemes} phoneme{'s' * (outputs.phonemes != 1)}"

@@ -13,6 +13,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from clock_attention import ClockAttention
+from clock_attention.clocks import ClockPair
 from clock_attention.speech.model.config import ModelConfig
 from clock_attention.speech.model.cross_attention import cross_attention
 
@@ -166,15 +168,21 @@ class DecoderLayer(nn.Module):
         memory_padding: Tensor | None,
         pace: Tensor | None = None,
         need_weights: bool = False,
-    ) -> tuple[Tensor, Tensor, Tensor | None]:
-        """x (B, S, E) → output, the queries that met the source (both (B, S, E)), and weights (B, H, S, T) or None."""
+        need_clocks: bool = False,
+    ) -> tuple[Tensor, Tensor, Tensor | None, ClockPair | None]:
+        """x (B, S, E) → output, the queries that met the source (both (B, S, E)), weights (B, H, S, T), clocks.
+
+        The last two are None where they were not asked for; the dot product and the printed variant have no clocks.
+        """
         # Padding comes last, so the causal mask alone keeps valid steps from seeing it.
         allowed = None if padding is None or self.causal else ~padding[:, None, None]
         hidden = self.self_attention(self.norm1(x) if self.norm_first else x, allowed, self.causal)
         x = x + self.dropout(hidden)
         x = x if self.norm_first else self.norm1(x)
         query = self.norm2(x) if self.norm_first else x
-        hidden, weights = self.cross_attention(
+        attention = self.cross_attention
+        read = need_clocks and isinstance(attention, ClockAttention) and attention.clocks != "unnormalized"
+        hidden, weights, *made = attention(
             query,
             memory,
             memory,
@@ -183,12 +191,13 @@ class DecoderLayer(nn.Module):
             need_weights=need_weights,
             average_attn_weights=False,
             pace=pace,
+            **({"return_clocks": True} if read else {}),
         )
         x = x + self.dropout(hidden)
         x = x if self.norm_first else self.norm2(x)
         hidden = self.feed_forward(self.norm3(x) if self.norm_first else x, padding)
         x = x + self.dropout(hidden)
-        return x if self.norm_first else self.norm3(x), query, weights
+        return x if self.norm_first else self.norm3(x), query, weights, made[0] if made else None
 
     def step(self, x: Tensor, state: LayerState) -> tuple[Tensor, Tensor, LayerState]:
         """One step x (B, E) → output (B, E), weights (B, H, T), and the state for the next."""

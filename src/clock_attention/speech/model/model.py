@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from clock_attention import ClockAttention, ClockState, decoding_over
-from clock_attention.clocks import causal_norm, clock_pair, edge_rates, mean_rate, resolve_phi
+from clock_attention.clocks import causal_norm, edge_rates, mean_rate, resolve_phi
 from clock_attention.speech.model.config import ModelConfig
 from clock_attention.speech.model.layers import DecoderLayer, EncoderLayer, LayerState, Postnet, Prenet, sinusoids
 from clock_attention.speech.model.length import MOST_MPR, NATURAL_MPR, LengthModel
@@ -134,7 +134,7 @@ class SpeechModel(nn.Module):
         else:
             x = self.position_queries(steps, memory)
         pace = self.pace(frames, memory)
-        x, queries, weights = self.decode(self.dropout(x), memory, padding, pace, need_weights)
+        x, queries, weights, _ = self.decode(self.dropout(x), memory, padding, pace, need_weights)
         rough = self.output(self.decoder_norm(x)).unflatten(-1, (self.config.frames_per_step, -1)).flatten(1, 2)
         end_reading = None if pace is None else self.end_readings(queries, memory, padding, pace)
         return Prediction(
@@ -142,15 +142,24 @@ class SpeechModel(nn.Module):
         )
 
     def decode(
-        self, x: Tensor, memory: Memory, padding: Tensor, pace: Tensor | None, need_weights: bool
-    ) -> tuple[Tensor, list[Tensor], list[Tensor]]:
-        queries, weights = [], []
+        self,
+        x: Tensor,
+        memory: Memory,
+        padding: Tensor,
+        pace: Tensor | None,
+        need_weights: bool,
+        need_clocks: bool = False,
+    ) -> tuple[Tensor, list[Tensor], list[Tensor], list[Clocks]]:
+        """Output, and of every layer the queries of its cross-attention, its weights and its clocks, if asked for."""
+        queries, weights, clocks = [], [], []
         for layer in self.decoder:
-            x, query, weight = layer(x, memory.encoded, padding, memory.padding, pace, need_weights)
+            x, query, weight, pair = layer(x, memory.encoded, padding, memory.padding, pace, need_weights, need_clocks)
             queries.append(query)
             if weight is not None:
                 weights.append(weight)
-        return x, queries, weights
+            if pair is not None:
+                clocks.append(Clocks(pair.query, pair.key))
+        return x, queries, weights, clocks
 
     def position_queries(self, steps: Tensor, memory: Memory) -> Tensor:
         """The parallel decoder's input: positions, nothing else.  (B, S, E)"""
@@ -202,14 +211,15 @@ class SpeechModel(nn.Module):
         stopping early and late are equally likely. The other autoregressive models cannot stop: for them it is the cap.
         """
         memory = self.encode(tokens, lengths)
+        natural = self.predicted_frames(memory)
         if frames is None and mpr is not None:
             frames = torch.as_tensor(mpr * lengths).round().long()
         if frames is None:
-            frames = (self.predicted_frames(memory) / (1.0 if speed is None else speed)).round().long()
+            frames = (natural / (1.0 if speed is None else speed)).round().long()
         frames = frames.clamp(min=1)
         if self.config.autoregressive:
-            return self.speak_step_by_step(memory, frames, margin)
-        return self.speak_at_once(memory, frames)
+            return self.speak_step_by_step(memory, frames, natural, margin)
+        return self.speak_at_once(memory, frames, natural)
 
     @torch.no_grad()
     def natural_frames(self, tokens: Tensor, lengths: Tensor) -> Tensor:
@@ -221,22 +231,19 @@ class SpeechModel(nn.Module):
         frames = self.length(memory.encoded, memory.padding).exp().nan_to_num(1.0)
         return frames.minimum(MOST_MPR * memory.lengths).round().long().clamp(min=1)
 
-    def speak_at_once(self, memory: Memory, frames: Tensor) -> Synthesis:
+    def speak_at_once(self, memory: Memory, frames: Tensor, natural: Tensor) -> Synthesis:
         steps = self.steps(frames)
         padding = past_end(steps, int(steps.max()))
-        x, queries, weights = self.decode(self.position_queries(steps, memory), memory, padding, None, True)
+        x, _, weights, clocks = self.decode(
+            self.position_queries(steps, memory), memory, padding, None, need_weights=True, need_clocks=True
+        )
         rough = self.output(self.decoder_norm(x)).unflatten(-1, (self.config.frames_per_step, -1)).flatten(1, 2)
         mel = self.refine(rough, frames)[:, : int(frames.max())]
-        clocks = [
-            read_clocks(attention, query, memory, padding)
-            for attention, query in zip(self.clock_layers, queries, strict=False)
-        ]
-        natural = self.predicted_frames(memory)
         return Synthesis(
             mel, frames, steps, memory.lengths, weights, clocks, natural, torch.ones_like(frames, dtype=torch.bool)
         )
 
-    def speak_step_by_step(self, memory: Memory, frames: Tensor, margin: float) -> Synthesis:
+    def speak_step_by_step(self, memory: Memory, frames: Tensor, natural: Tensor, margin: float) -> Synthesis:
         """Free running: every step sees only frames that the model has made. `frames` is the pace, or the cap."""
         batch, group = len(memory.lengths), self.config.mels * self.config.frames_per_step
         pace = self.pace(frames, memory)
@@ -279,7 +286,6 @@ class SpeechModel(nn.Module):
         )
         stacked = [torch.stack(list(layer), 2) for layer in zip(*weights, strict=True)]
         mel = self.refine(rough, frames)[:, : int(frames.max())]
-        natural = self.predicted_frames(memory)
         return Synthesis(mel, frames, steps, memory.lengths, stacked, clocks, natural, finished)
 
     def step(
@@ -309,15 +315,3 @@ class SpeechModel(nn.Module):
 def past_end(lengths: Tensor, longest: int) -> Tensor:
     """The padding mask of sequences of these lengths, True = padding.  (B,) → (B, longest)"""
     return torch.arange(longest, device=lengths.device) >= lengths[:, None]
-
-
-def read_clocks(attention: ClockAttention, query: Tensor, memory: Memory, padding: Tensor) -> Clocks:
-    """Both normalized clocks of one layer, for pictures and timestamps."""
-    pair = clock_pair(
-        attention.heads(attention.q_proj(query)).float(),
-        attention.heads(attention.k_proj(memory.encoded)).float(),
-        ~padding,
-        ~memory.padding,
-        attention.options,
-    )
-    return Clocks(pair.query, pair.key)

@@ -8,12 +8,10 @@ from __future__ import annotations
 
 import logging
 import math
-import re
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -24,7 +22,6 @@ from clock_attention.alignment import IntArray, crossing_times, whole_durations
 from clock_attention.speech.audio.wave import Wave
 from clock_attention.speech.model.aligned import AlignedModel
 from clock_attention.speech.model.model import Clocks, Synthesis
-from clock_attention.speech.text.cleaning import split_phrases, split_sentences
 from clock_attention.speech.text.phonemes import (
     NO_WORD,
     WORD_BOUNDARY,
@@ -36,13 +33,13 @@ from clock_attention.speech.text.phonemes import (
 from clock_attention.speech.voice.folder import VoiceFolder
 from clock_attention.speech.voice.pacing import (
     FEWEST_FRAMES,
-    PAUSE,
     Pacing,
     Phrase,
     check_duration,
     cut_phrases,
     share_frames,
 )
+from clock_attention.speech.voice.request import Request, well_formed, without_long_runs
 from clock_attention.speech.voice.speech import Speech
 from clock_attention.speech.voice.utterance import Utterance, alignment_matrix
 from clock_attention.timestamps import Alignment, Interval
@@ -52,9 +49,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-LONGEST_READING = 600  # letters read at once; longer sentences are cut before they are phonemized, to bound memory
-LONGEST_WORD = 60  # letters; the longest in English dictionaries has 45
-RE_LONG_RUN = re.compile(rf"\S{{{LONGEST_WORD},}}")
 LENGTH_BATCH = 16  # phrases whose length is predicted together
 MOST_DEVIATIONS, IMPLAUSIBLE_SHARE = 30.0, 0.01  # values further off than that, in more than this share, are no speech
 FADE = 64  # samples at both ends of a phrase: no click where speech meets silence
@@ -122,11 +116,6 @@ def check_plausible(voice: VoiceFolder, synthesis: Synthesis) -> None:
         )
 
 
-def well_formed(text: str) -> str:
-    """Without halves of UTF-16 pairs, which no file can hold: wrongly decoded input has them."""
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-
-
 def batch_tokens(voice: VoiceFolder, phonemes: Sequence[Phonemes]) -> tuple[Tensor, Tensor]:
     """Token ids (B, T), padded with 0, and how many of them are valid (B,)."""
     ids = [torch.tensor(token_ids(item.tokens, voice.language.symbols)) for item in phonemes]
@@ -168,47 +157,31 @@ def token_durations(weights: Sequence[Tensor], tokens: int, frames: int, frames_
     return whole_durations(crossing_times(alignment_matrix(weights))[:tokens] * frames_per_step, frames)
 
 
-def stream(
-    voice: VoiceFolder,
-    text: str,
-    *,
-    pace: float | None = None,
-    mpr: float | None = None,
-    duration: float | str | None = None,
-    seed: int = 0,
-    vocoder: str | Path | Vocoder = "auto",
-    pause: float = PAUSE,
-    most_seconds: float | None = None,
-) -> Iterator[Speech]:
-    """Speak a text sentence by sentence; joined end to end, the pieces are the whole.
+@dataclass(frozen=True)
+class Sentence:
+    """A sentence that is ready to be spoken."""
 
-    Args:
-        pace: relative to natural, 0.5 … 2; 2 is twice as fast.
-        mpr: mel frames per phoneme; natural speech has about 6.
-        duration: of the whole, pauses included, exact to the mel frame: 3.2, "3.2s" or "3200ms".
-        seed: of anything random in a vocoder or decoder.
-        vocoder: a name or path for `load_vocoder`, or a vocoder.
-        pause: seconds between sentences at natural pace; they scale with the speech.
-        most_seconds: refuse texts that will last longer, before any of it is spoken.
-    """
-    pacing = Pacing.of(pace, mpr, duration)
-    if not 0 <= pause <= 10:
-        raise ValueError(f"pause: got {pause:g}, expected 0 … 10 seconds between sentences")
-    if pacing.duration is not None and voice.model.config.autoregressive:
+    text: str
+    phonemes: Phonemes
+    phrases: list[Phrase]
+
+
+def stream(voice: VoiceFolder, request: Request, vocoder: Vocoder) -> Iterator[Speech]:
+    """Speak sentence by sentence; joined end to end, the pieces are the whole."""
+    if request.pacing.duration is not None and voice.model.config.autoregressive:
         raise ValueError(
             "duration: an autoregressive decoder ends when its clock has run out, so its duration cannot be "
             "promised; use parallel decoding, or set pace or mpr"
         )
-    text = well_formed(text)
-    sentences = readings(voice, text, pause)
+    sentences = readings(voice, request)
     first = next(sentences, None)
     if first is None:
-        shown = text if len(text) <= 60 else text[:60] + "…"
+        shown = request.text if len(request.text) <= 60 else request.text[:60] + "…"
         raise UnreadableTextError(f"nothing to say in {shown!r}: give at least one English word or number")
     sentences = chain([first], sentences)
-    if most_seconds is not None:
-        sentences = iter(within(voice, sentences, pacing, most_seconds))
-    return spoken(voice, sentences, pacing, seed, voice.vocoder(vocoder))
+    if request.most_seconds is not None:
+        sentences = iter(within(voice, sentences, request.pacing, request.most_seconds))
+    return spoken(voice, sentences, request.pacing, request.seed, vocoder)
 
 
 def within(voice: VoiceFolder, sentences: Iterable[Sentence], pacing: Pacing, seconds: float) -> list[Sentence]:
@@ -236,47 +209,21 @@ def estimated_seconds(voice: VoiceFolder, phrases: Sequence[Phrase], pacing: Pac
     return pauses + sum(natural_lengths(voice, phrases)) / (pacing.pace or 1.0) / voice.frames_per_second
 
 
-@dataclass(frozen=True)
-class Sentence:
-    """A sentence that is ready to be spoken."""
-
-    text: str
-    phonemes: Phonemes
-    phrases: list[Phrase]
-
-
-def readings(voice: VoiceFolder, text: str, pause: float) -> Iterator[Sentence]:
+def readings(voice: VoiceFolder, request: Request) -> Iterator[Sentence]:
     """The readable sentences of a text, each but the last closed by a boundary token that can hold the pause."""
     previous: tuple[str, Phonemes] | None = None
-    for sentence in short_sentences(text):
+    for sentence in request.sentences:
         try:
-            phonemes = voice.phonemizer(RE_LONG_RUN.sub(with_spaces, sentence))
+            phonemes = voice.phonemizer(without_long_runs(sentence))
         except UnreadableTextError:
             logger.warning("skipped %r: nothing in it can be read aloud", sentence[:60])
             continue
         if previous is not None:
             closed = with_boundary(previous[1])
-            yield Sentence(previous[0], closed, cut_phrases(closed, pause, voice.longest_phrase))
+            yield Sentence(previous[0], closed, cut_phrases(closed, request.pause, voice.longest_phrase))
         previous = sentence, phonemes
     if previous is not None:
         yield Sentence(*previous, cut_phrases(previous[1], 0.0, voice.longest_phrase))
-
-
-def short_sentences(text: str) -> Iterator[str]:
-    """Sentences, and parts of those that are too long to be read at once."""
-    for sentence in split_sentences(text):
-        if len(sentence) <= LONGEST_READING:
-            yield sentence
-        else:
-            yield from split_phrases(RE_LONG_RUN.sub(with_spaces, sentence), LONGEST_READING, LONGEST_READING)
-
-
-def with_spaces(run: re.Match[str]) -> str:
-    """More characters than any word has: space after punctuation, and within what is still too long.
-
-    Reading takes time cubic in the length of what stands between two spaces.
-    """
-    return re.sub(rf"\w{{{LONGEST_WORD}}}(?=\w)", r"\g<0> ", re.sub(r"[^\w\s]", r"\g<0> ", run.group()))
 
 
 def with_silences(phonemes: Phonemes) -> Phonemes:

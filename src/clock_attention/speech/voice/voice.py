@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from clock_attention.speech.voice import synthesis
 from clock_attention.speech.voice.folder import CARD, VoiceError, VoiceFolder
 from clock_attention.speech.voice.pacing import PAUSE
+from clock_attention.speech.voice.request import Request
 from clock_attention.speech.voice.speech import Speech, join
 from clock_attention.speech.voice.utterance import Utterance
 
@@ -79,17 +80,14 @@ class Voice(VoiceFolder):
 
         A text that will last longer than `most_seconds` is refused before any of it is spoken.
         """
-        return synthesis.stream(
-            self,
-            text,
-            pace=pace,
-            mpr=mpr,
-            duration=duration,
-            seed=seed,
-            vocoder=vocoder,
-            pause=pause,
-            most_seconds=most_seconds,
+        request = Request.of(
+            text, pace=pace, mpr=mpr, duration=duration, seed=seed, pause=pause, most_seconds=most_seconds
         )
+        return self.perform(request, vocoder)
+
+    def perform(self, request: Request, vocoder: str | Path | Vocoder = "auto") -> Iterator[Speech]:
+        """Speak a request sentence by sentence."""
+        return synthesis.stream(self, request, self.vocoder(vocoder))
 
     def utter(
         self,
