@@ -46,7 +46,7 @@ def write_atomically(path: Path, content: str | bytes) -> None:
 
 
 def check_writable(path: str | Path) -> Path:
-    """Refuse early: nobody wants to hear after an hour that the folder does not exist."""
+    """Check that a file can be written, before any work is done."""
     path = Path(path)
     if path.is_dir():
         raise ValueError(f"{path}: is a folder, expected the name of a file to write")

@@ -22,15 +22,15 @@ def attach(package: str, modules: Mapping[str, str]) -> Callable[[str], Any]:
     return __getattr__
 
 
-def moved(old: str, *homes: str) -> Callable[[str], Any]:
-    """A `__getattr__` for a module whose contents now live in `homes`: every name still works, with a warning."""
+def moved(old: str, *modules: str) -> Callable[[str], Any]:
+    """A `__getattr__` for a module whose contents have moved to `modules`: every name still works, with a warning."""
 
     def __getattr__(name: str) -> Any:
         if not name.startswith("__"):
-            for home in homes:
-                module = import_module(home)
+            for path in modules:
+                module = import_module(path)
                 if hasattr(module, name):
-                    warn(f"{old} has moved: import {name} from {home}", DeprecationWarning, stacklevel=2)
+                    warn(f"{old} has moved: import {name} from {path}", DeprecationWarning, stacklevel=2)
                     return getattr(module, name)
         raise AttributeError(f"module {old!r} has no attribute {name!r}")
 

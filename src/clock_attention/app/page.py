@@ -47,7 +47,7 @@ EXAMPLES: dict[str, list[Any]] = {
 
 
 class Speaker:
-    """What happens behind the page: checks requests, speaks, and keeps the files of the last few."""
+    """Serves the page: checks requests, speaks, keeps the files of the most recent ones."""
 
     def __init__(self, voice: Voice, *, vocoder: str = "auto", most_characters: int = MOST_CHARACTERS) -> None:
         self.vocoder = vocoder
@@ -135,7 +135,7 @@ def within_limit(duration: str) -> float:
 
 @contextmanager
 def sentences() -> Iterator[None]:
-    """Mistakes and warnings reach the page as sentences; what nobody foresaw reaches the terminal in full."""
+    """User errors and warnings are shown on the page; unexpected errors go to the terminal with a traceback."""
 
     class Shown(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:

@@ -23,7 +23,7 @@ VOWELS = set("æɑAɔWIɛɜiɪOYuʊʌəᵊᵻɐ")
 
 
 def player(speech: Speech, label: str) -> str:
-    """HTML of one speech. `label` names it to those who cannot see it."""
+    """HTML of one utterance. `label` is its accessible name."""
     tiers = speech.tiers()
     minimum = round(speech.seconds * PIXELS_PER_SECOND)
     return f"""
@@ -132,7 +132,7 @@ SCRIPT = """
     const audio = player.querySelector('audio');
     if (player.isConnected && !audio.paused && !audio.ended) requestAnimationFrame(() => follow(player));
   };
-  // Media events do not bubble: the document hears them while they are on their way down.
+  // Media events do not bubble: listen in the capture phase.
   for (const name of ['play', 'pause', 'seeked', 'ended', 'loadeddata'])
     document.addEventListener(name, (event) => {
       const player = event.target.closest && event.target.closest('.clock-player');

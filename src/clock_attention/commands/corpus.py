@@ -1,4 +1,4 @@
-"""`clock-attention corpus …`: make, prepare, fetch and look at corpora."""
+"""`clock-attention corpus …`: make, prepare, download and inspect corpora."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from clock_attention.speech.corpus.store import FeatureStore, Rejection
 from clock_attention.speech.corpus.summary import CorpusStatistics, draw
 from clock_attention.speech.corpus.teacher import plan_readings, read_lines
 
-app = typer.Typer(help="Make, prepare, fetch and look at corpora.", no_args_is_help=True)
+app = typer.Typer(help="Make, prepare, download and inspect corpora.", no_args_is_help=True)
 
 Out = Annotated[Path, typer.Option("--out", help="Folder of the feature store to write.")]
 Mel = Annotated[str, typer.Option(help="Mel definition: hifigan (for published vocoders) or paper (torchaudio's).")]
@@ -122,7 +122,7 @@ def ljspeech(
     into: Annotated[Path, typer.Argument(help="Folder to keep the corpus in.")] = Path("data"),
     download: Annotated[bool, typer.Option(help="Fetch it (2.7 GB) if it is not there.")] = False,
 ) -> None:
-    """Say where LJSpeech-1.1 is, fetching it from its home with --download."""
+    """Locate LJSpeech-1.1; download it with --download."""
     with clear_errors():
         corpus = into / LJSPEECH.folder
         if not download and not (corpus / "metadata.csv").is_file():
@@ -181,7 +181,7 @@ def run(
     rejected: Sequence[Rejection] = (),
     hours: float | None = None,
 ) -> FeatureStore:
-    """Prepare behind a progress bar, then say what was made and what was left out."""
+    """Prepare with a progress bar, then print what was made and what was rejected."""
     started = time.monotonic()
     with progress_bar(len(items), hours) as report:
         store = preparation.prepare(

@@ -65,7 +65,7 @@ def evaluate(
     devices: Devices = 1,
     nodes: Nodes = 1,
 ) -> None:
-    """Speak prompts, recognise the speech, and score what was understood."""
+    """Speak prompts, recognise the speech, and score the transcripts."""
     from clock_attention.evaluation.systems.opening import open_systems
     from clock_attention.evaluation.systems.systems import Length
 
@@ -139,10 +139,10 @@ def use_threads(threads: int | None) -> None:
 
 
 def prompts(
-    download: Annotated[bool, typer.Option("--download", help="Fetch both lists from their homes.")] = False,
+    download: Annotated[bool, typer.Option("--download", help="Download both lists.")] = False,
     out: Annotated[Path, typer.Option(help="Folder to keep the lists in.")] = LISTS,
 ) -> None:
-    """Say where the paper's prompts come from, and fetch them with --download."""
+    """Show the sources of the paper's prompts; download them with --download."""
     with clear_errors():
         for name, source in PUBLISHED.items():
             console.print(
@@ -161,7 +161,7 @@ def open_session(
     predictors: Sequence[str] | None,
     **options: Any,
 ) -> Session:
-    """The chain that all of these systems are heard through."""
+    """The vocoder and recognizers that all of these systems share."""
     from clock_attention.evaluation.pipeline.chain import ChainSpec
     from clock_attention.evaluation.pipeline.session import Session, shared_mel
 
@@ -170,13 +170,13 @@ def open_session(
 
 
 def show(evaluations: Sequence[Evaluation], differences: bool = True) -> None:
-    """Tables: error rates, words lost and said again, alignment, differences."""
+    """Tables: error rates, alignment, differences."""
     from clock_attention.evaluation.report.tables import alignment_table, difference_table, score_table
 
     # Files and pipes are no narrower than a table needs.
     wide = console if console.is_terminal else Console(file=console.file, width=200, emoji=False)
     for title, (header, *rows) in (
-        ("What was understood", score_table(evaluations)),
+        ("Recognition", score_table(evaluations)),
         ("Alignment", alignment_table(evaluations)),
         ("Differences, on the same sentences", difference_table(evaluations, None if differences else [])),
     ):

@@ -44,7 +44,7 @@ def experiment(
     threads: Annotated[int | None, typer.Option(min=1, help="Of each training (default: all cores).")] = None,
     lists: Lists = LISTS,
 ) -> None:
-    """The paper's experiment from nothing to a report: corpora, trainings, evaluations. Repeat it to continue it."""
+    """The paper's experiment from corpora to report. The same command continues an interrupted one."""
     from clock_attention.evaluation.experiment.plan import PRESETS
     from clock_attention.evaluation.experiment.results import report_experiment
     from clock_attention.evaluation.experiment.stages import Experiment, perform, require_listeners

@@ -1,4 +1,4 @@
-"""The `clock-attention` command. Each part of the toolkit brings its own sub-commands, imported when they are used."""
+"""The `clock-attention` command. Sub-commands are imported when they are used."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ except ModuleNotFoundError as error:
 
 
 class Command(NamedTuple):
-    """Where a sub-command is, and its line in the overview, which is shown without importing it."""
+    """Where a sub-command is defined, and its help line, shown without importing it."""
 
     module: str
     name: str
@@ -32,7 +32,7 @@ COMMANDS = {
     "speak": Command(
         "clock_attention.commands.speak",
         "speak",
-        "Say a text at any pace or exact duration, with timestamps and a picture on request.",
+        "Speak a text at any pace or exact duration, with timestamps and a figure on request.",
     ),
     "app": Command(
         "clock_attention.commands.app",
@@ -40,17 +40,17 @@ COMMANDS = {
         "Open a web page that speaks: pace, exact duration, timestamps, pictures.",
         "app",
     ),
-    "corpus": Command("clock_attention.commands.corpus", "app", "Make, prepare, fetch and look at corpora."),
+    "corpus": Command("clock_attention.commands.corpus", "app", "Make, prepare, download and inspect corpora."),
     "train": Command("clock_attention.commands.train", "train", "Train a speech model on a prepared corpus."),
     "export": Command(
         "clock_attention.commands.train",
         "export",
-        "Make a voice of a training run, or an ONNX file of either.",
+        "Export a training run as a voice, or either as an ONNX file.",
     ),
     "evaluate": Command(
         "clock_attention.commands.evaluate",
         "evaluate",
-        "Speak prompts, recognise the speech, and score what was understood.",
+        "Speak prompts, recognise the speech, and score the transcripts.",
     ),
     "sweep": Command(
         "clock_attention.commands.evaluate",
@@ -60,18 +60,18 @@ COMMANDS = {
     "prompts": Command(
         "clock_attention.commands.evaluate",
         "prompts",
-        "Say where the paper's prompts come from, and fetch them with --download.",
+        "Show the sources of the paper's prompts; download them with --download.",
     ),
     "experiment": Command(
         "clock_attention.commands.experiment",
         "experiment",
-        "The paper's experiment from nothing to a report: corpora, trainings, evaluations. Repeat it to continue it.",
+        "The paper's experiment from corpora to report. The same command continues an interrupted one.",
     ),
 }
 
 
 class LazyGroup(TyperGroup):
-    """Imports a sub-command when it is called: torch and its like take seconds, which the overview need not wait."""
+    """Imports a sub-command when it is called: importing torch takes seconds, which `--help` does not need."""
 
     def list_commands(self, ctx: Any) -> list[str]:
         return list(COMMANDS)
@@ -123,7 +123,7 @@ def overview(
 
 
 def main() -> None:
-    # Asked to end, a program closes and removes what it has begun, as it does after Ctrl-C.
+    # On SIGTERM, close and remove unfinished files, as after Ctrl-C.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     try:
         app()

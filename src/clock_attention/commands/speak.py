@@ -54,11 +54,11 @@ def speak(
     seed: Annotated[int, typer.Option(min=0, max=2**62, help="Of anything random in the decoder or vocoder.")] = 0,
     threads: Annotated[int | None, typer.Option(min=1, help="CPU threads.")] = None,
 ) -> None:
-    """Say a text at any pace or exact duration, with timestamps and a picture on request."""
+    """Speak a text at any pace or exact duration, with timestamps and a figure on request."""
     console = Console(stderr=True, emoji=False)  # standard output may be the sound itself
     began = time.monotonic()
     with clear_errors(console):
-        # Loading torch takes seconds: mistakes that need none of it are answered before.
+        # Importing torch takes seconds: errors that do not need it are reported first.
         words = wanted_text(text, file)
 
         with quick_loading():
@@ -76,7 +76,7 @@ def speak(
         if decoding is not None:
             speaker = speaker.with_decoding(decoding.value)
         with ThreadPoolExecutor(1) as background:
-            # Its weights are unpacked while the reader loads its lexicons: a third of a second saved at every start.
+            # The vocoder's weights load while the phonemizer loads its lexicons: saves a third of a second.
             loading = background.submit(speaker.vocoder, vocoder)
             speaker.phonemizer("one")
             ready = loading.result()
@@ -119,7 +119,7 @@ def decoded(content: bytes, name: str) -> str:
 
 @contextmanager
 def quick_loading() -> Iterator[None]:
-    """Import many modules, none of which will be garbage: not looking for any saves a second, half of it at exit."""
+    """Garbage collection off during imports: saves a second, half of it at exit."""
     gc.disable()
     try:
         yield
@@ -163,7 +163,7 @@ def clear_errors(console: Console) -> Iterator[None]:
             warnings.showwarning = lambda message, *_, **__: say("warning", message, "yellow")
             yield
     except BrokenPipeError:
-        # Whoever listened has left; Python would complain once more when it closes standard output.
+        # The reader has closed the pipe; Python would report it again when it closes standard output.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise typer.Exit(1) from None
     except (ValueError, OSError, ImportError, MemoryError) as error:

@@ -1,4 +1,4 @@
-"""What the commands print through, and how mistakes end."""
+"""Console output and error reporting of the commands."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import typer
 from rich.console import Console
 
-# ":x:" in somebody's file name is no picture, and "[/b]" in an id is no markup.
+# ":x:" in a file name is not an emoji, and "[/b]" in an id is no markup.
 console = Console(emoji=False, markup=False)
 complaints = Console(stderr=True, emoji=False, markup=False)  # standard output is for results
 
@@ -19,7 +19,7 @@ def complain(error: Exception) -> None:
 
 @contextmanager
 def clear_errors() -> Iterator[None]:
-    """Mistakes of the user and an interruption end with one sentence instead of a traceback."""
+    """User errors and Ctrl-C end with one sentence instead of a traceback."""
     try:
         yield
     except (ValueError, OSError, ImportError) as error:

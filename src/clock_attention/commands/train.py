@@ -63,7 +63,7 @@ def train(
 
 
 def chosen_config(preset: str | None, changes: list[str], out: Path, resume: bool) -> RunConfig:
-    """The preset with changes; a resumed run brings its own configuration, to which changes are applied."""
+    """The preset with changes; a resumed run uses its stored configuration with the changes applied."""
     from clock_attention.speech.training.run import RunDescription
 
     if resume and preset is None and (out / "run.json").exists():
@@ -85,7 +85,7 @@ def export(
         bool, typer.Option("--onnx", help="Write the acoustic model as an .onnx file for use without torch.")
     ] = False,
 ) -> None:
-    """Make a voice of a training run, or an ONNX file of either.
+    """Export a training run as a voice, or either as an ONNX file.
 
     A voice is one folder with the weights and all they need, free of executable content. An ONNX file is its acoustic
     model alone (parallel decoding): phoneme ids in, mel frames and attention out.
@@ -107,7 +107,7 @@ def export(
 
 
 def write_onnx(source: str, target: Path, licence: str, checkpoint: str) -> str:
-    """Export a voice, or a run by way of one; returns what to tell the user."""
+    """Export a voice or a run; returns the message for the user."""
     try:
         from clock_attention.speech.voice.onnx_export import export_onnx
     except ModuleNotFoundError as error:

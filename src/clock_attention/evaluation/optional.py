@@ -1,4 +1,4 @@
-"""Packages that only some evaluations need: imported on first use, with an answer when they are missing."""
+"""Packages that only some evaluations need: imported on first use; a missing one is an error that names its extra."""
 
 from __future__ import annotations
 

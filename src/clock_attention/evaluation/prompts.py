@@ -141,7 +141,7 @@ def stratified(prompts: Sequence[Prompt], size: int, seed: int = 0) -> list[Prom
 
 @dataclass(frozen=True)
 class PublishedList:
-    """A list of prompts at its home."""
+    """A published list of prompts."""
 
     url: str
     size: int
@@ -199,7 +199,7 @@ PUBLISHED = {
 
 
 def fetch_prompts(name: str, folder: str | Path) -> Path:
-    """Download one of the paper's two lists from its home into a file that `read_prompts` reads."""
+    """Download one of the paper's two lists from its publisher into a file that `read_prompts` reads."""
     if name not in PUBLISHED:
         raise ValueError(f"unknown list {name!r}; choose one of {', '.join(PUBLISHED)}")
     source, folder = PUBLISHED[name], Path(folder)

@@ -69,8 +69,8 @@ def test_a_result_is_never_served_for_anything_else(what: str, make_voice: MakeV
     assert changed["source"].recognizers[0].calls == len(PROMPTS)
     before = [Keys.of(given["system"], prompt, given["source"].load()) for prompt in given["prompts"]]
     after = [Keys.of(changed["system"], prompt, changed["source"].load()) for prompt in changed["prompts"]]
-    assert not {key for keys in before for key in keys.heard.values()} & {
-        k for keys in after for k in keys.heard.values()
+    assert not {key for keys in before for key in keys.transcripts.values()} & {
+        k for keys in after for k in keys.transcripts.values()
     }
 
 
@@ -170,7 +170,7 @@ def test_paired_differences_need_a_common_recognizer(make_voice: MakeVoice, tmp_
     interval = paired_difference(slow, first, "fake")
     assert interval.estimate == pytest.approx(slow.scores["fake"].wer.estimate - first.scores["fake"].wer.estimate)
     assert interval.low <= interval.estimate <= interval.high
-    with pytest.raises(ValueError, match="was not heard by 'moonshine', only by fake"):
+    with pytest.raises(ValueError, match="was not recognised by 'moonshine', only by fake"):
         paired_difference(first, slow, "moonshine")
 
 
@@ -206,7 +206,7 @@ def test_a_worker_that_dies_is_explained_whenever_it_is_noticed(monkeypatch) -> 
             yield Job("second", sound, ("fake",))
 
         with pytest.raises(ChildProcessError, match="a worker process was killed"):
-            list(listeners.hear(jobs()))
+            list(listeners.process(jobs()))
 
 
 @pytest.mark.slow

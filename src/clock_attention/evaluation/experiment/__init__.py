@@ -1,1 +1,1 @@
-"""The paper's experiment from nothing to a report."""
+"""The paper's experiment, from corpora to report."""

@@ -1,4 +1,4 @@
-"""What the experiment is expected to show, checked against what it has shown."""
+"""The expected results of the experiment, each checked against its measurement."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ def check_claims(
     for recognizer in recognizers:
         if counts_phones(recognizer):
             continue
-        heard = [one for one in sweep if recognizer in one.recognizers]
+        covered = [one for one in sweep if recognizer in one.recognizers]
         rows = [
-            *near_the_floor(heard, copy, recognizer),
-            *recognizable(heard, recognizer),
-            *(row for pair in pairs for row in no_worse(heard, pair, recognizer)),
-            *causal(heard, recognizer),
+            *near_the_floor(covered, copy, recognizer),
+            *recognizable(covered, recognizer),
+            *(row for pair in pairs for row in no_worse(covered, pair, recognizer)),
+            *causal(covered, recognizer),
         ]
         cells += [[claim, recognizer, found, verdict] for claim, found, verdict in rows]
     return [*cells, *([claim, "", found, verdict] for claim, found, verdict in [*stopping(sweep), *faultless(hard)])]

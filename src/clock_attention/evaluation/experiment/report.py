@@ -1,4 +1,4 @@
-"""The page about an experiment: tables, figures, sounds, and everything needed to do it again."""
+"""The report of an experiment: tables, figures, audio, versions and commands."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def write_report(evidence: Evidence, folder: Path) -> tuple[Path, Path]:
 
 
 def numbers(evidence: Evidence) -> dict[str, Any]:
-    """What the page says, for programs. No sentences: lists of prompts may have licences of their own."""
+    """The report's numbers as JSON. Without sentences: prompt lists may have their own licence."""
     stages = {"sweep": evidence.sweep, "hard": evidence.hard, "copy": evidence.copy, "full": evidence.full}
     return {
         "about": dict(evidence.about),

@@ -1,4 +1,4 @@
-"""From the folder of an experiment to its report: reads what the stages wrote, draws, and records a few sentences."""
+"""From the folder of an experiment to its report: reads the stages' results, draws figures, synthesizes samples."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def evaluations(folder: Path) -> list[Evaluation]:
 
 
 def record(experiment: Experiment) -> list[Sounds]:
-    """Every system says the same sentences, at its own length and, where it can, fast and slowly."""
+    """Samples of every system: the same sentences at natural length and, where possible, fast and slow."""
     systems: list[System] = [
         VoiceSystem(Voice.load(experiment.voice(one.name)), name=one.name) for one in experiment.contestants
     ]
@@ -64,7 +64,7 @@ def record(experiment: Experiment) -> list[Sounds]:
     if experiment.preset.teacher:
         systems.append(TeacherSystem(mel))
     vocoder = load_vocoder(experiment.vocoder, mel)
-    heard = []
+    samples = []
     for prompt in SAMPLES:
         recordings = []
         for system in systems:
@@ -77,8 +77,8 @@ def record(experiment: Experiment) -> list[Sounds]:
                 if not path.exists():
                     write_sample(system, length, prompt, vocoder, path)
                 recordings.append((title, path))
-        heard.append(Sounds(f"“{prompt.text}”", tuple(recordings)))
-    return heard
+        samples.append(Sounds(f"“{prompt.text}”", tuple(recordings)))
+    return samples
 
 
 def write_sample(system: System, length: Length, prompt: Prompt, vocoder: Vocoder, path: Path) -> None:

@@ -30,7 +30,7 @@ from clock_attention.speech.vocoder.vocoder import Vocoder, load_vocoder
 
 @dataclass(frozen=True)
 class Job:
-    """One utterance to be heard, by those recognizers and predictors that have not heard it yet."""
+    """One utterance, and the recognizers and predictors that have no result for it yet."""
 
     key: str
     sound: Sound
@@ -40,7 +40,7 @@ class Job:
 
 
 @dataclass(frozen=True)
-class Heard:
+class Outcome:
     key: str
     seconds: float
     transcripts: dict[str, str]  # by recognizer
@@ -57,11 +57,11 @@ class Chain:
         self.recognizers = recognizers
         self.predictors = predictors or {}
 
-    def hear(self, job: Job) -> Heard:
+    def process(self, job: Job) -> Outcome:
         wave, rate = self.wave(job.sound)
         if job.audio is not None and not job.audio.exists():
             keep_audio(job.audio, wave, rate)
-        return Heard(
+        return Outcome(
             key=job.key,
             seconds=len(wave) / rate,
             transcripts={name: self.recognizers[name].transcribe(wave, rate) for name in job.recognizers},
@@ -117,7 +117,7 @@ class Listeners:
 
     @cached_property
     def chain(self) -> Chain:
-        """The one in this process: it knows the fingerprints, and hears everything where there is one worker."""
+        """The one in this process: it knows the fingerprints, and does all the work where there is one worker."""
         return self.source.load()
 
     def __enter__(self) -> Listeners:
@@ -128,10 +128,10 @@ class Listeners:
             self.pool.shutdown(wait=True, cancel_futures=True)
             self.pool = None
 
-    def hear(self, jobs: Iterator[Job]) -> Iterator[Heard]:
+    def process(self, jobs: Iterator[Job]) -> Iterator[Outcome]:
         """Results as they come, in any order. Jobs are asked for as they are needed: mels do not pile up."""
         if self.workers == 1:
-            yield from map(self.chain.hear, jobs)
+            yield from map(self.chain.process, jobs)
             return
         if self.pool is None:
             context = multiprocessing.get_context("spawn")
@@ -144,15 +144,15 @@ class Listeners:
                 "with fewer workers if it happens again"
             ) from None
 
-    def _shared(self, pool: ProcessPoolExecutor, jobs: Iterator[Job]) -> Iterator[Heard]:
-        running: set[Future[Heard]] = set()
+    def _shared(self, pool: ProcessPoolExecutor, jobs: Iterator[Job]) -> Iterator[Outcome]:
+        running: set[Future[Outcome]] = set()
         exhausted = False
         while True:
             while not exhausted and len(running) < 2 * self.workers:
                 job = next(jobs, None)
                 exhausted = job is None
                 if job is not None:
-                    running.add(pool.submit(hear_job, job))
+                    running.add(pool.submit(process_job, job))
             if not running:
                 return
             done, running = wait(running, return_when=FIRST_COMPLETED)
@@ -166,15 +166,15 @@ _chain: Chain | None = None
 def start_listener(source: ChainSource) -> None:
     global _chain
     torch.set_num_threads(1)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent hears Ctrl-C and ends
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C
     threading.Thread(target=end_with_parent, daemon=True).start()
     logging.getLogger("clock_attention").setLevel(logging.ERROR)
     _chain = source.load()
 
 
-def hear_job(job: Job) -> Heard:
+def process_job(job: Job) -> Outcome:
     assert _chain is not None
-    return _chain.hear(job)
+    return _chain.process(job)
 
 
 def keep_audio(path: Path, wave: Wave, rate: int) -> None:

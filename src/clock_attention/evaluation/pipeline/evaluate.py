@@ -12,7 +12,7 @@ from typing import Any
 
 from clock_attention.evaluation.digest import digest
 from clock_attention.evaluation.pipeline.cache import Cache, Row
-from clock_attention.evaluation.pipeline.chain import Chain, Heard, Job, Listeners, kept_audio
+from clock_attention.evaluation.pipeline.chain import Chain, Job, Listeners, Outcome, kept_audio
 from clock_attention.evaluation.prompts import Prompt
 from clock_attention.evaluation.scoring.faults import pooled_measures
 from clock_attention.evaluation.scoring.metrics import (
@@ -33,7 +33,7 @@ BATCH = 16
 
 @dataclass(frozen=True)
 class Result:
-    """One prompt, as spoken and as heard."""
+    """One prompt with its transcripts and measures."""
 
     id: str
     group: str
@@ -76,10 +76,10 @@ class Evaluation:
 
     def score(self, recognizer: str) -> Score:
         texts = [result.text for result in self.results]
-        heard = [result.transcripts[recognizer] for result in self.results]
+        hypotheses = [result.transcripts[recognizer] for result in self.results]
         if counts_phones(recognizer):  # against the phones of the text
-            return Score(tuple(align([phones(text) for text in texts], heard)), self.resamples, self.seed)
-        return score_sentences(texts, heard, resamples=self.resamples, seed=self.seed)
+            return Score(tuple(align([phones(text) for text in texts], hypotheses)), self.resamples, self.seed)
+        return score_sentences(texts, hypotheses, resamples=self.resamples, seed=self.seed)
 
     @cached_property
     def alignment(self) -> dict[str, float]:
@@ -96,7 +96,7 @@ class Evaluation:
         return {**self.summary(), "results": [asdict(result) for result in self.results]}
 
     def summary(self) -> dict[str, Any]:
-        """Numbers alone, without the sentences and what was heard."""
+        """Numbers alone, without sentences and transcripts."""
         return {
             "system": self.system,
             "length": self.length,
@@ -146,7 +146,7 @@ def paired_difference(first: Evaluation, second: Evaluation, recognizer: str, me
     """First minus second, with the interval of resamples that draw the same sentences for both."""
     for one in (first, second):
         if recognizer not in one.recognizers:
-            raise ValueError(f"{one.title} was not heard by {recognizer!r}, only by {', '.join(one.recognizers)}")
+            raise ValueError(f"{one.title} was not recognised by {recognizer!r}, only by {', '.join(one.recognizers)}")
     return difference(first.scores[recognizer], second.scores[recognizer], measure)
 
 
@@ -155,7 +155,7 @@ class Keys:
     """Under which one utterance's results are kept."""
 
     spoken: str
-    heard: dict[str, str]  # by recognizer
+    transcripts: dict[str, str]  # by recognizer
     opinions: dict[str, str]  # by predictor
 
     @classmethod
@@ -165,7 +165,7 @@ class Keys:
         sound = digest(spoken, chain.vocoder.fingerprint if system.vocoded else "no vocoder")
         return cls(
             spoken=sound,
-            heard={name: digest(sound, name, one.fingerprint) for name, one in chain.recognizers.items()},
+            transcripts={name: digest(sound, name, one.fingerprint) for name, one in chain.recognizers.items()},
             opinions={name: digest(sound, name, one.fingerprint) for name, one in chain.predictors.items()},
         )
 
@@ -176,7 +176,7 @@ class Keys:
 
     @property
     def all(self) -> list[str]:
-        return [self.spoken, *self.heard.values(), *self.opinions.values()]
+        return [self.spoken, *self.transcripts.values(), *self.opinions.values()]
 
 
 Report = Callable[[int], None]
@@ -222,8 +222,8 @@ def evaluate(
     ]
     report(len(mine) - len(todo))
     by_key = {keys[place].spoken: place for place in todo}
-    for heard in listeners.hear(jobs(system, prompts, keys, sorted(by_key.values()), cache, audio)):
-        remember(cache, keys[by_key[heard.key]], heard)
+    for outcome in listeners.process(jobs(system, prompts, keys, sorted(by_key.values()), cache, audio)):
+        remember(cache, keys[by_key[outcome.key]], outcome)
         report(1)
     report(len(todo) - len(by_key))  # prompts that say the same
     if any(cache.get(key) is None for one in keys.values() for key in one.all):
@@ -249,7 +249,7 @@ def jobs(
     cache: Cache,
     audio: Path | None,
 ) -> Iterator[Job]:
-    """What has to be heard, spoken in batches of similar length; what an earlier run has kept is not spoken again."""
+    """Utterances without results, synthesized in batches of similar length; audio kept by an earlier run is reused."""
     silent = []
     for place in places:
         kept = kept_audio(audio / keys[place].file) if audio else None
@@ -273,30 +273,30 @@ def job(keys: Keys, sound: Sound, cache: Cache, audio: Path | None) -> Job:
     return Job(
         key=keys.spoken,
         sound=sound,
-        recognizers=tuple(name for name, key in keys.heard.items() if cache.get(key) is None),
+        recognizers=tuple(name for name, key in keys.transcripts.items() if cache.get(key) is None),
         predictors=tuple(name for name, key in keys.opinions.items() if cache.get(key) is None),
         audio=audio / keys.file if audio else None,
     )
 
 
-def remember(cache: Cache, keys: Keys, heard: Heard) -> None:
-    for name, transcript in heard.transcripts.items():
-        cache.put(keys.heard[name], {"recognizer": name, "transcript": transcript, "seconds": heard.seconds})
-    for name, scores in heard.opinions.items():
+def remember(cache: Cache, keys: Keys, outcome: Outcome) -> None:
+    for name, transcript in outcome.transcripts.items():
+        cache.put(keys.transcripts[name], {"recognizer": name, "transcript": transcript, "seconds": outcome.seconds})
+    for name, scores in outcome.opinions.items():
         cache.put(keys.opinions[name], {"predictor": name, "scores": scores})
 
 
 def collect(prompt: Prompt, keys: Keys, cache: Cache, audio: Path | None) -> Result:
     spoken = row(cache, keys.spoken)
-    heard = {name: row(cache, key) for name, key in keys.heard.items()}
+    found = {name: row(cache, key) for name, key in keys.transcripts.items()}
     return Result(
         id=prompt.id,
         group=prompt.group,
         text=prompt.text,
         frames=spoken["frames"],
-        seconds=next(iter(heard.values()))["seconds"],
+        seconds=next(iter(found.values()))["seconds"],
         measures=spoken["measures"],
-        transcripts={name: one["transcript"] for name, one in heard.items()},
+        transcripts={name: one["transcript"] for name, one in found.items()},
         opinions={name: row(cache, key)["scores"] for name, key in keys.opinions.items()},
         audio=keys.file if audio else "",
     )

@@ -40,8 +40,8 @@ def parse_range(texts: Sequence[str]) -> list[float]:
 def lengths_of(system: System, mprs: Sequence[float], cap: float = CAP) -> list[Length]:
     """What the paper asks of each: parallel models the whole range, autoregressive ones a cap.
 
-    Parallel models and the teacher are also heard at their natural length. Causal clocks stop by themselves, at their
-    own pace.
+    Parallel models and the teacher are also evaluated at their natural length. Causal clocks stop by
+    themselves, at their own pace.
     """
     if isinstance(system, CopySynthesis):
         return [Length()]

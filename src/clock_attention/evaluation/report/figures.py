@@ -93,7 +93,7 @@ def draw_sample(systems: Sequence[VoiceSystem], folder: Path, cap: float = CAP) 
 def draw_scores(evaluations: Sequence[Evaluation], path: Path) -> None:
     """WER and CER over the mel-to-phoneme ratio with 95 % intervals: figure 3 of the paper.
 
-    Systems have colours, recognizers markers. What is only heard at its own length (copy-synthesis, models that stop
+    Systems have colours, recognizers markers. What is evaluated at one length only (copy-synthesis, models that stop
     by themselves) is a dashed line.
     """
     recognizers = list(dict.fromkeys(name for one in evaluations for name in one.recognizers))

@@ -1,4 +1,4 @@
-"""What an alignment says about the words of a sentence: which were passed over, which were said again."""
+"""Skipped and repeated words, from the alignment."""
 
 from __future__ import annotations
 

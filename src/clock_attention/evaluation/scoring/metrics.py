@@ -194,7 +194,7 @@ def count(chunks: Sequence[Any]) -> Counts:
 
 
 def count_repeats(spoken: Sequence[str], chunks: Sequence[Any]) -> int:
-    """Inserted words that say again what stands right beside them: "the the cat", "the cat the cat".
+    """Inserted words that repeat their neighbours: "the the cat", "the cat the cat".
 
     The alignment may place inserted words anywhere within a repetition ("the [cat the] cat"), so those count that lie
     in any stretch whose first half equals its second.

@@ -1,4 +1,4 @@
-"""Predicted opinion scores (MOS): what listeners would probably say of a recording's quality. Optional packages."""
+"""Predicted opinion scores (MOS): predicted listener ratings. Optional packages."""
 
 from __future__ import annotations
 

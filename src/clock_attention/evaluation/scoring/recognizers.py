@@ -20,7 +20,7 @@ RATE = 16000
 
 
 class Recognizer(Protocol):
-    """Wave → transcript. `fingerprint` changes whenever the same wave could be heard differently."""
+    """Wave → transcript. `fingerprint` changes whenever the same wave could be transcribed differently."""
 
     @property
     def name(self) -> str: ...
@@ -32,7 +32,7 @@ class Recognizer(Protocol):
 
 
 class Listener(ABC):
-    """What all recognizers share. Silence has no words, though several of them would invent some."""
+    """What all recognizers share. Silence has no words; several recognizers would invent some."""
 
     SILENT = 1e-3
 
@@ -88,7 +88,7 @@ class Moonshine(Listener):
 class Whisper(Listener):
     """Whisper on CTranslate2. `model` is a local model folder, or a name such as "base.en" that is downloaded.
 
-    Now and then it writes one syllable without end, much more than anybody could have said in that time. Then it
+    Sometimes it repeats one syllable, far beyond what fits into the audio. Then it
     listens once more, with a penalty on what it has written already.
     """
 
@@ -128,7 +128,7 @@ class Whisper(Listener):
         return text
 
     def decode(self, samples: Wave, **options: float) -> tuple[str, int]:
-        """What was said, and in how many tokens, time marks included."""
+        """Transcript, and its number of tokens including time stamps."""
         # One fixed temperature: its fallback to sampling would give another transcript at every run.
         segments, _ = self._model.transcribe(
             samples,
@@ -224,7 +224,7 @@ def load_recognizer(name: str, threads: int = 0) -> Recognizer:
 
 
 def require_known(name: str) -> tuple[str, str]:
-    """Kind and model of a recognizer; whether the model can be had is another question."""
+    """Kind and model of a recognizer; does not check that the model is available."""
     kind, _, model = name.partition(":")
     if kind not in RECOGNIZERS or (model and kind not in ("whisper", "wav2vec2")):
         raise ValueError(

@@ -1,4 +1,4 @@
-"""What speaks the prompts: a voice at some length, or the speech that it learned from, as the floor to compare with."""
+"""Systems under evaluation: a voice at some length, and reference speech (corpus recordings, teacher)."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Length:
 
 @dataclass(frozen=True)
 class Sound:
-    """One utterance before it is heard: a log-mel for the vocoder, or a wave that needs none."""
+    """One utterance before recognition: a log-mel for the vocoder, or a waveform that needs none."""
 
     frames: int
     mel: np.ndarray[Any, Any] | None = None  # (frames, M)

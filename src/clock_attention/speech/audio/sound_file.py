@@ -1,4 +1,4 @@
-"""Sound files that grow while a text is spoken and appear under their name only when they are complete."""
+"""Sound files written incrementally; renamed to their final name when complete."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class SoundFile:
 
 
 class SoundPipe:
-    """WAV on a stream that cannot be wound back, playable while it is being written.
+    """WAV on a stream that cannot seek, playable while it is being written.
 
     The header needs the length. One piece is held back: if it was the only one the header is exact, else it says that
     the length is unknown, as players of pipes expect.

@@ -1,4 +1,4 @@
-"""Fetch LJSpeech-1.1 from its home: resumes after an interruption, and trusts nothing but the checksum."""
+"""Download LJSpeech-1.1: resumes after an interruption, verifies the checksum."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def fetch(archive: Archive, into: str | Path, report: Callable[[int], None] = la
 
 
 def receive(archive: Archive, partial: Path, report: Callable[[int], None]) -> None:
-    """Append what is missing. A server that ignores the range sends everything, and then so do we start over."""
+    """Append what is missing. A server that ignores the range sends everything: start over."""
     have = partial.stat().st_size if partial.exists() else 0
     if have >= archive.size:
         return

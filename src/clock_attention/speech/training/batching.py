@@ -1,4 +1,4 @@
-"""Which utterances make up batch n, and their tensors: pure functions of the seed, so nothing needs to be remembered.
+"""Which utterances make up batch n, and their tensors: pure functions of seed and step, without state.
 
 A run that stops after step n and one that never stopped see the same batches from n + 1 on, whatever the number of
 processes: a batch is planned for all of them together, and each takes its share.
@@ -31,7 +31,7 @@ class Plan:
     frames: tuple[int, ...]  # target frames of each, after time-stretch
 
     def share(self, rank: int, world: int) -> Plan:
-        """The items of one process. They are sorted by length, so every n-th keeps the processes equally busy."""
+        """The items of one process. Items are sorted by length; taking every n-th balances the load."""
         return Plan(self.items[rank::world], self.frames[rank::world])
 
 
@@ -77,7 +77,7 @@ class Batches:
         return self._epoch(epoch)[step - self._first_steps[epoch]]
 
     def epoch_of(self, step: int) -> float:
-        """How often the corpus has been seen before this step."""
+        """Epochs completed before this step, with the fraction of the current one."""
         epoch = self._epoch_with(step)
         first, end = self._first_steps[epoch : epoch + 2]
         return epoch + (step - first) / (end - first)
@@ -110,7 +110,7 @@ class Batches:
         ]
 
     def _share(self, step: int) -> float:
-        """How much of the corpus, shortest first, an epoch that begins at this step goes through."""
+        """Share of the corpus, shortest first, in an epoch that begins at this step."""
         config = self.config
         return min(1.0, config.short_share + (1 - config.short_share) * step / max(1, config.short_steps))
 

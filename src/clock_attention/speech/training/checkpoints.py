@@ -1,4 +1,4 @@
-"""Checkpoints that cannot be half-written, and that are data only: nothing in them is ever executed."""
+"""Checkpoints: written atomically, and data only (`weights_only=True`)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def checkpoints(folder: Path) -> list[Path]:
 
 
 def save(fabric: Fabric, folder: Path, state: dict[str, Any], *, best: bool = False) -> Path:
-    """Write `step-N.pt` under a temporary name, rename it, and forget all but the last two. All processes call it."""
+    """Write `step-N.pt` under a temporary name, rename it, and delete all but the last two. Called by all processes."""
     path = folder / f"step-{state['step']:08d}.pt"
     temporary = folder / f".{path.name}.unfinished"
     if fabric.is_global_zero:
@@ -60,7 +60,7 @@ def save(fabric: Fabric, folder: Path, state: dict[str, Any], *, best: bool = Fa
 
 
 def link_atomically(source: Path, target: Path) -> None:
-    """Another name for the same file, which outlives the first; a copy where the file system has no hard links."""
+    """A hard link to the same file; a copy where the file system has none."""
     temporary = target.with_name(f".{target.name}.unfinished")
     temporary.unlink(missing_ok=True)
     try:
@@ -123,7 +123,7 @@ def set_aside(folder: Path, newest: Path) -> None:
 
 
 def remove_unfinished(folder: Path) -> None:
-    """What a killed process left behind."""
+    """Remove temporary files of killed processes."""
     for path in folder.glob(".*.unfinished"):
         with contextlib.suppress(FileNotFoundError):
             path.unlink()

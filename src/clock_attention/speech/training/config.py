@@ -1,4 +1,4 @@
-"""What a run is made of: typed sections, presets as TOML files, and `key=value` changes to them."""
+"""Configuration of a run: typed sections, presets as TOML files, `key=value` changes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FORMER_NAMES = {"own_frames": "scheduled_sampling", "timing_play": "timing_slack
 
 
 class TrainingConfig(Section):
-    """The recipe. Everything random in it is a function of the seed and the step: that makes runs resumable."""
+    """Training options. Everything random is a function of seed and step, so runs resume bit for bit."""
 
     seed: int = 0
     steps: PositiveInt = 100_000
@@ -39,8 +39,8 @@ class TrainingConfig(Section):
     final_rate: Annotated[float, Field(ge=0, le=1)] = 0.02  # of the learning rate, where the cosine ends
     betas: tuple[float, float] = (0.9, 0.999)
     weight_decay: Annotated[float, Field(ge=0)] = 0.01
-    # Of the learning rate, for a learned logit_scale: Adam moves a lone number by about its rate a step, however far it
-    # has to go, and sharp alignments want it well above 10.
+    # Of the learning rate, for a learned logit_scale: Adam moves a scalar by about its learning rate per step, and
+    # sharp alignments need values well above 10.
     logit_scale_rate: PositiveFloat = 1.0
     clip: Annotated[float, Field(ge=0)] = 1.0  # gradient norm; 0: none
     ema: Share = 0.0  # decay of the averaged weights; 0: none
@@ -90,7 +90,7 @@ class TrainingConfig(Section):
 
 
 class RunConfig(Section):
-    """A preset, as changed by the user and completed with what the corpus says."""
+    """A preset with the user's changes, completed with the sizes of the corpus."""
 
     model: AcousticConfig = ModelConfig()
     training: TrainingConfig = TrainingConfig()
@@ -135,7 +135,7 @@ def preset_names() -> list[str]:
 
 
 def load_preset(name: str) -> RunConfig:
-    """One of the presets in the package, or a TOML file of one's own."""
+    """One of the presets in the package, or the path of a TOML file."""
     if name.endswith(".toml"):
         try:
             text = Path(name).read_text("utf-8")

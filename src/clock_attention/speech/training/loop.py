@@ -1,4 +1,4 @@
-"""The training loop: one for laptop, GPU and cluster, by Lightning Fabric.
+"""The training loop, on Lightning Fabric: the same for CPU, GPU and several machines.
 
 Everything random (order, time-stretch, dropout) is drawn from the seed and the step, so a checkpoint holds no
 generator state and a resumed run is bit for bit the run that never stopped.
@@ -34,11 +34,11 @@ from clock_attention.speech.training.usage import Usage
 
 
 class NonFiniteLossError(RuntimeError):
-    """The loss or its gradient is not a number: training stops before the weights are touched."""
+    """The loss or its gradient is not a number: training stops before the weights are updated."""
 
 
 class Trainer:
-    """A run in progress. `train` below is the way in."""
+    """State of a training run; `train` creates it."""
 
     def __init__(self, config: RunConfig, store: Corpus, run: Path, fabric: Fabric) -> None:
         self.config, self.store, self.run, self.fabric = config, store, run, fabric
@@ -139,7 +139,7 @@ class Trainer:
 
     @property
     def scaled_gradients(self) -> bool:
-        """Half precision on a GPU scales losses until gradients overflow now and then: it skips such steps itself."""
+        """fp16 loss scaling overflows now and then by design; the scaler skips such steps."""
         return getattr(self.fabric._precision, "scaler", None) is not None
 
     def require_finite(self, value: float, what: str, plan: Plan) -> None:
@@ -210,7 +210,7 @@ def train(
 
 @contextmanager
 def one_training(run: Path, fabric: Fabric) -> Iterator[None]:
-    """The folder of a run for this training alone. The first process takes the lock, and all fail if it cannot."""
+    """Lock the run's folder. The first process takes the lock; all processes fail if it cannot."""
     with ExitStack() as stack:
         fault: OSError | None = None
         if fabric.is_global_zero:
@@ -247,7 +247,7 @@ def started(config: RunConfig, store: Corpus, run: Path, fabric: Fabric, resume:
 
 
 def loop(trainer: Trainer, last: int, seconds: float, quiet: bool) -> None:
-    """Steps, log rows, validation and checkpoints until step `last`, the time limit or a polite signal."""
+    """Steps, log rows, validation and checkpoints until step `last`, the time limit or SIGTERM/Ctrl-C."""
     training, fabric = trainer.config.training, trainer.fabric
     leader = fabric.is_global_zero
     log = RunLog(trainer.run, trainer.step, trainer.recipe.columns, trainer.recipe.measures) if leader else None
@@ -290,7 +290,7 @@ def loop(trainer: Trainer, last: int, seconds: float, quiet: bool) -> None:
 
 
 def parameter_groups(model: nn.Module, training: TrainingConfig) -> list[dict[str, Any]]:
-    """Everything, and the sharpness of clock attention, whose way is longer and which must not decay to 0."""
+    """Two groups: `logit_scale`, with its own learning rate and no weight decay, and everything else."""
     named = list(model.named_parameters())
     scales = [parameter for name, parameter in named if name.endswith("logit_scale")]
     others = [parameter for name, parameter in named if not name.endswith("logit_scale")]
@@ -319,7 +319,7 @@ def within(store: Corpus, items: Sequence[int], longest: int) -> list[int]:
 
 
 class Stopwatch:
-    """Adds what happens inside to [seconds, CPU seconds]: a learning curve's time axis is training, not validation."""
+    """Adds wall time and CPU time of its block to [seconds, CPU seconds]: training only, without validation."""
 
     def __init__(self, totals: list[float]) -> None:
         self.totals = totals

@@ -1,4 +1,4 @@
-"""What training minimises: L1 between mel frames, the length of the utterance, and where causal clocks end."""
+"""Training losses: mel L1, utterance length, and the end of causal clocks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run says while it runs: a live bar on a terminal, a plain line now and then elsewhere; CSV and TensorBoard."""
+"""Training progress: a live bar on a terminal, a plain line every 30 seconds elsewhere; CSV and TensorBoard."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PLAIN_SECONDS = 30.0
 
 
 class RunLog:
-    """`log.csv` and TensorBoard events. Rows after the step resumed from are forgotten: they happen again."""
+    """`log.csv` and TensorBoard events. Rows after the step resumed from are dropped: they will be written again."""
 
     def __init__(self, run: Path, step: int, losses: Sequence[str], measures: Sequence[str]) -> None:
         from torch.utils.tensorboard import SummaryWriter
@@ -57,7 +57,7 @@ def short(value: float) -> str:
 
 
 def read_log(path: Path) -> list[dict[str, str]]:
-    """Rows of a run's log; a line that a killed process left unfinished is not one."""
+    """Rows of a run's log, without an incomplete last line of a killed process."""
     if not path.exists():
         return []
     with open(path, newline="", encoding="utf-8") as file:
@@ -65,7 +65,7 @@ def read_log(path: Path) -> list[dict[str, str]]:
 
 
 class Reporter:
-    """Progress for people: utterances per second and time left."""
+    """Progress on the terminal: utterances per second and time left."""
 
     def __init__(self, step: int, steps: int, quiet: bool = False) -> None:
         self.console = Console(emoji=False)

@@ -1,4 +1,4 @@
-"""A run's folder says what it is: `run.json` holds the configuration and all of the corpus that a voice needs."""
+"""`run.json`: the configuration of a run, and what a voice needs to know about its corpus."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class RunDescription(BaseModel):
 
     @classmethod
     def of(cls, config: RunConfig, store: Corpus) -> RunDescription:
-        """A configuration completed with the sizes that the corpus dictates."""
+        """A configuration completed with the sizes of the corpus."""
         sizes = {"symbols": len(store.symbols), "mels": store.mel_config.n_mels}
         if isinstance(config.model, AlignedConfig):
             sizes["boundaries"] = sum(symbol in PAUSE_STRENGTH for symbol in store.symbols)
@@ -59,7 +59,7 @@ class RunDescription(BaseModel):
         write_atomically(run / "run.json", self.model_dump_json(indent=1))
 
     def require_continues(self, before: RunDescription) -> None:
-        """Training options may change between sessions; the model and the corpus may not."""
+        """On resume, training options may change; the model and the corpus may not."""
         for what, mine, theirs in (
             ("model", self.config.model, before.config.model),
             ("corpus", self.language, before.language),

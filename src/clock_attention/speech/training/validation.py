@@ -1,4 +1,4 @@
-"""How a model does on held-out utterances: L1, length error, alignment measures, and pictures to look at."""
+"""Validation: L1, length error, alignment measures and figures of held-out utterances."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def validate(
 
 
 def align(model: SpeechModel, store: Features, items: list[int], fabric: Fabric) -> dict[str, float]:
-    """Mean alignment measures of the last decoder layer's most diagonal head, and the best of any layer's."""
+    """Alignment measures of each item's most diagonal head over all decoder layers, averaged over items."""
     rows = []
     for plan in in_order(store, items, 8):
         batch = collate(store, plan).to(fabric.device)
@@ -72,7 +72,7 @@ def align(model: SpeechModel, store: Features, items: list[int], fabric: Fabric)
 
 
 def matrices(model: SpeechModel, weights: Tensor, frames: Tensor, tokens: Tensor) -> list[FloatArray]:
-    """The most diagonal head of each item, whichever layer it is in; the end token counts as one."""
+    """The most diagonal head of each item, over all layers; the end token counts as a token."""
     steps = model.steps(frames)
     return attention_matrices(weights.float(), steps, tokens + model.config.autoregressive, heads="diagonal")
 
@@ -128,7 +128,7 @@ def safe_name(name: str) -> str:
 
 @contextmanager
 def evaluating(model: nn.Module) -> Iterator[None]:
-    """No gradients, no dropout, and afterwards everything as it was."""
+    """Evaluation mode without gradients; restores the mode afterwards."""
     training = model.training
     model.eval()
     try:

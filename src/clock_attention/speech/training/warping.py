@@ -1,9 +1,9 @@
 """Which true frame each predicted frame is compared with, when timing may be off by a few frames.
 
-A parallel decoder is told how long an utterance is, not where in it each phoneme lies. Its clocks are right at both
-ends and uncertain between them, the more so the longer the utterance, like a Brownian bridge. Frame against frame, an
-L1 loss then asks for the median over all the places where a phoneme might have been, which is a blur. Compared along
-the best monotone path, it asks for sharp frames; what is left of the plain loss keeps the timing.
+A parallel decoder knows the length of an utterance but not the position of each phoneme. Its clocks are exact at both
+ends and uncertain between them, like a Brownian bridge: the longer the utterance, the larger the variance. A plain L1
+loss is minimised by the median over all possible timings, which is blurred. L1 along the best monotone path rewards
+sharp frames; the remaining share of plain L1 keeps the timing.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def warped(predicted: Tensor, mel: Tensor, frames: Tensor, slack: int) -> Tensor
     else:
         offsets = best_offsets_on_device(costs, frames)  # no copy to the CPU, for which every step would wait
     places = torch.arange(mel.shape[1], device=mel.device) + offsets
-    places = places.clamp(0, mel.shape[1] - 1)  # paths through NaNs may lead anywhere
+    places = places.clamp(0, mel.shape[1] - 1)  # paths through NaNs are arbitrary
     return mel.gather(1, places[..., None].expand_as(mel))
 
 

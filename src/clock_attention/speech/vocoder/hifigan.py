@@ -1,4 +1,4 @@
-"""HiFi-GAN's generator (Kong et al., 2020): its checkpoints, as torch module or as ONNX graph."""
+"""HiFi-GAN's generator (Kong et al., 2020) as a torch module, its `config.json` and its checkpoints."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ MEL_FIELDS = {
 
 
 class VocoderError(ValueError):
-    """A vocoder that cannot be had, or that does not fit the voice."""
+    """A vocoder that is not available, or that does not fit the voice."""
 
 
 # Bounds far above any published generator: a configuration is a few bytes from anybody, and the memory is ours.
@@ -46,7 +46,7 @@ Kernels = Annotated[tuple[Kernel, ...], Field(min_length=1, max_length=8)]
 
 
 class GeneratorOptions(BaseModel):
-    """What the generator needs of a `config.json`, checked: sizes that fit each other and no memory's end."""
+    """What the generator needs of a `config.json`, checked: consistent sizes that fit into memory."""
 
     upsample_rates: Stages
     upsample_kernel_sizes: Kernels

@@ -1,4 +1,4 @@
-"""Log-mel frames → waveform: HiFi-GAN where its weights are at hand, Griffin-Lim anywhere.
+"""Log-mel frames → waveform: HiFi-GAN where its weights are installed, Griffin-Lim otherwise.
 
 A vocoder only understands the mel definition that it was trained on. Definitions are compared when it is loaded,
 because a mismatch is otherwise only heard.
@@ -52,7 +52,7 @@ class Vocoder(Protocol):
 
 
 class Hifigan:
-    """HiFi-GAN: the plain module, or on the CPU what gives the same samples (to 1e-5) sooner."""
+    """HiFi-GAN: the plain module, or on the CPU a faster equivalent (same samples to 1e-5)."""
 
     def __init__(
         self,
@@ -97,7 +97,7 @@ class Hifigan:
 
 
 class GriffinLim:
-    """Phase by alternating projections (Perraudin et al., 2013), for any mel definition. Metallic, but always there."""
+    """Phase by alternating projections (Perraudin et al., 2013), for any mel definition. Metallic; no weights."""
 
     name = "griffin-lim"
 
@@ -109,7 +109,7 @@ class GriffinLim:
 
     @cached_property
     def _inverse(self) -> np.ndarray[Any, Any]:
-        """Least squares (bins, n_mels); the non-negative kind takes longer than all the rest and comes no closer."""
+        """Least squares (bins, n_mels); non-negative least squares is much slower and no more accurate."""
         return np.linalg.pinv(MelSpectrogram(self.mel).filters.numpy())
 
     def __call__(self, mel: Tensor) -> Wave:

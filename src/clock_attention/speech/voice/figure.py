@@ -1,4 +1,4 @@
-"""One picture of spoken text: waveform, mel, attention, and the two clocks that made it, on one time axis.
+"""A figure of spoken text: waveform, mel, attention and both clocks on one time axis.
 
 The attention map is in the middle. The source clock stands to its left, on the axis of phonemes; the target clock
 below it, on the axis of time: attention falls where the two read the same.
@@ -52,7 +52,7 @@ class Drawable(Protocol):
 
 @dataclass(frozen=True)
 class View:
-    """The phrases of a speech that a picture shows, and what they have in common."""
+    """The phrases that a figure shows."""
 
     utterances: tuple[Utterance, ...]
     offsets: tuple[int, ...]  # first frame of each
@@ -65,7 +65,7 @@ class View:
 
     @classmethod
     def of(cls, speech: Drawable) -> View:
-        """As many phrases from the beginning as one picture can show, at least one."""
+        """As many phrases from the beginning as fit into one figure, at least one."""
         ends = list(accumulate(len(utterance.phonemes) for utterance in speech.utterances))
         count = max(1, sum(end <= MOST_TOKENS for end in ends))
         utterances = speech.utterances[:count]
@@ -192,7 +192,7 @@ def draw_mel(axis: Axes, view: View) -> None:
 
 
 def draw_attention(axis: Axes, view: View) -> None:
-    """Weights of the head that the alignment follows, and the alignment as a line."""
+    """Attention weights (mean over heads and layers) as an image, and the alignment as a line."""
     from matplotlib.colors import LinearSegmentedColormap, PowerNorm
 
     colours = LinearSegmentedColormap.from_list("attention", ATTENTION)

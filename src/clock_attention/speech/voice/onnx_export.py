@@ -1,7 +1,7 @@
 """The parallel acoustic model as one ONNX file: phoneme ids in, log-mel frames and attention out.
 
-Written out node by node, as the vocoder is: lengths stay free because every shape is computed inside the graph, and
-the file needs nothing but an ONNX runtime. Clocks are summed and compared in fp64, as in the portable implementation.
+Written node by node: lengths stay free because every shape is computed inside the graph, and the file needs nothing
+but an ONNX runtime. Clocks are summed and compared in fp64, as in the portable implementation.
 """
 
 from __future__ import annotations

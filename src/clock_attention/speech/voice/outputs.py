@@ -1,4 +1,4 @@
-"""All the files of one spoken text, growing sentence by sentence: only what a picture and timestamps need is kept."""
+"""Output files of one text, written sentence by sentence; only what figure and timestamps need stays in memory."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TIMESTAMP_FORMATS = (".TextGrid", ".json", ".srt")
 
 
 class MelFile:
-    """A .npy file of shape (frames, bins) that grows; it appears under its name when it is complete."""
+    """A .npy file of shape (frames, bins), written incrementally and renamed when complete."""
 
     def __init__(self, path: Path, bins: int) -> None:
         self.path, self.bins, self.frames = path, bins, 0
@@ -52,7 +52,7 @@ class MelFile:
 
 
 class Outputs:
-    """Takes the pieces of a stream and writes what was asked for."""
+    """Writes the pieces of a stream to the requested files."""
 
     def __init__(
         self,
@@ -62,7 +62,7 @@ class Outputs:
         timestamps: Path | None = None,
         plot: Path | None = None,
     ) -> None:
-        """Checks every name, so that nothing is found wrong after the last sentence."""
+        """Checks all paths before anything is spoken."""
         self.sound, self.mel, self.timestamps, self.plot = sound, mel, timestamps, plot
         self.frames = self.samples = self.phonemes = 0
         self.sample_rate = 1

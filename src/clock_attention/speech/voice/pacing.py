@@ -1,6 +1,6 @@
-"""How long everything lasts: checked requests, frames shared out exactly, and sentences cut into phrases.
+"""Pace and duration: validation, exact distribution of frames, sentences cut into phrases.
 
-Lengths are whole mel frames from beginning to end, so that an exact duration is exact and never a matter of rounding.
+All lengths are whole mel frames, so that a requested duration is met exactly.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from clock_attention.speech.text.phonemes import NO_WORD, PAUSES, WORD_BOUNDARY, Phonemes
 
 SLOWEST, FASTEST = 0.5, 2.0  # pace: 2 is twice as fast
-# Below one frame a phoneme nothing is said; above so many a model is asked for what no corpus holds.
+# Fewest and most frames per phoneme: below one it cannot sound; no corpus has the highest value.
 FEWEST_FRAMES, MOST_FRAMES = 1, 50
 # Of the longest utterances in training, decoded in parallel. Prompts of 49 to 64 phonemes, where 64 was the longest:
 # trained with plain L1, 13.0 % word error [9.0, 17.3] in one piece, 6.2 % [3.3, 9.6] in two; with `warped_share`, 3.1 %
@@ -95,7 +95,7 @@ def share_frames(total: int, natural: Sequence[int], fewest: Sequence[int]) -> l
 
 
 def check_duration(seconds: float, frames: int, phonemes: int, natural: int, frame_seconds: float) -> None:
-    """Refuse durations in which nothing can be said, and such that no voice was ever trained to fill."""
+    """Refuse durations that are too short or too long for the text."""
     fewest, most = FEWEST_FRAMES * phonemes, MOST_FRAMES * phonemes
     if not fewest <= frames <= most:
         raise ValueError(

@@ -104,10 +104,10 @@ def render(
 def check_plausible(voice: VoiceFolder, synthesis: Synthesis) -> None:
     """Weights can be finite and still be nonsense, which a vocoder would turn into silence or noise without a word."""
     valid = torch.arange(synthesis.mel.shape[1], device=synthesis.mel.device) < synthesis.frames[:, None]
-    said = synthesis.mel[valid]  # (all frames, M), standardised
-    if not bool(said.isfinite().all()):
+    predicted = synthesis.mel[valid]  # (all frames, M), standardised
+    if not bool(predicted.isfinite().all()):
         raise ValueError(f"{voice.path}: the model's output is not finite: its weights are damaged; export it again")
-    share = float((said.abs() > MOST_DEVIATIONS).float().mean())
+    share = float((predicted.abs() > MOST_DEVIATIONS).float().mean())
     if share > IMPLAUSIBLE_SHARE:
         warnings.warn(
             f"{voice.path}: what the model says lies far outside of any speech (more than {MOST_DEVIATIONS:g} standard "
