@@ -22,7 +22,7 @@ def run_guide(name, folder, monkeypatch):
 
 
 def test_hugging_face_guide(tmp_path, monkeypatch):
-    pytest.importorskip("transformers", minversion="5.0", reason="Hugging Face transformers 5 is not installed")
+    pytest.importorskip("transformers", minversion="5.22", reason="Hugging Face transformers 5.22 is not installed")
     pytest.importorskip("peft", reason="peft is not installed")
     names = run_guide("huggingface.md", tmp_path, monkeypatch)
     assert names["weights"].shape == (2, 2, 4, 14, 12)

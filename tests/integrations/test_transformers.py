@@ -5,7 +5,7 @@ import copy
 import pytest
 import torch
 
-pytest.importorskip("transformers", minversion="5.0", reason="Hugging Face transformers 5 is not installed")
+pytest.importorskip("transformers", minversion="5.22", reason="Hugging Face transformers 5.22 is not installed")
 
 import transformers
 from transformers.cache_utils import DynamicCache, EncoderDecoderCache
