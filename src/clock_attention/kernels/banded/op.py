@@ -220,10 +220,9 @@ def banded_backward(
     by_content = [value.new_zeros(0), value.new_zeros(0)]
     if content_query is not None:
         by_content = [narrow(grads[name], content_query.shape[-1]) for name in ("content_query", "content_key")]
-    return (
-        narrow(grads["query"], query.shape[-1]), narrow(grads["key"], key.shape[-1]),
-        narrow(grads["value"], value.shape[-1]), grad_scale.sum((0, 2)).to(scale.dtype), *by_variance, *by_content,
-    )  # fmt: skip
+    by_query, by_key = (narrow(grads[name], query.shape[-1]) for name in ("query", "key"))
+    by_value, by_scale = narrow(grads["value"], value.shape[-1]), grad_scale.sum((0, 2)).to(scale.dtype)
+    return by_query, by_key, by_value, by_scale, by_variance[0], by_variance[1], by_content[0], by_content[1]
 
 
 def check_results(

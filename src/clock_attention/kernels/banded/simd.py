@@ -403,7 +403,7 @@ def take_ticket(typingctx: Any, counter: Any) -> Any:
     return types.int64(counter), codegen
 
 
-if numba.config.DISABLE_JIT:
+if numba.config.DISABLE_JIT:  # type: ignore[attr-defined]
     from clock_attention.kernels.banded import simulated
 
     globals().update({name: getattr(simulated, name) for name in simulated.OPERATIONS})

@@ -14,8 +14,12 @@ from numpy.typing import NDArray
 
 LANES = 8
 Lanes = NDArray[Any]
-C_TYPES = {np.dtype(np.float32): ctypes.c_float, np.dtype(np.float64): ctypes.c_double,
-           np.dtype(np.int64): ctypes.c_int64, np.dtype(np.uint8): ctypes.c_uint8}  # fmt: skip
+C_TYPES: dict[np.dtype, Any] = {
+    np.dtype(np.float32): ctypes.c_float,
+    np.dtype(np.float64): ctypes.c_double,
+    np.dtype(np.int64): ctypes.c_int64,
+    np.dtype(np.uint8): ctypes.c_uint8,
+}
 OPERATIONS = (
     "absolute", "cast", "exponential", "fma", "get", "is_null", "keep_first", "keep_from", "larger", "largest", "load",
     "logarithm", "null_like", "pointer", "put", "root", "shift", "smaller", "splat", "store", "subtract", "take_ticket",

@@ -73,7 +73,7 @@ def pool(process: int, threads: int) -> ThreadPoolExecutor:
 
 def run_entry(table: np.ndarray, backward: bool, double: bool, threads: int) -> None:
     """Run the compiled code on this many threads and wait; every one of them draws tasks from the table."""
-    if numba.config.DISABLE_JIT:
+    if numba.config.DISABLE_JIT:  # type: ignore[attr-defined]
         tasks.run_in_python(table, backward, double)
         return
     compiled = entry(backward, double)
