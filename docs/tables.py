@@ -45,12 +45,13 @@ def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
 
 def percent(rate: dict[str, float], digits: int = 2) -> str:
     estimate, low, high = (f"{100 * rate[key]:.{digits}f}" for key in ("estimate", "low", "high"))
-    return f"{estimate} % [{low}, {high}]"
+    return f"{estimate}\u00a0% [{low},\u00a0{high}]"  # breaks only before the interval
 
 
 def points(text: str) -> str:
     """-2.89 [-4.54, -1.52] → −2.9 [−4.5, −1.5]"""
-    return re.sub(r"[+-]?\d+\.\d+", lambda found: f"{float(found[0]):+.1f}", text).replace("-", "−")
+    rounded = re.sub(r"[+-]?\d+\.\d+", lambda found: f"{float(found[0]):+.1f}", text)
+    return rounded.replace("-", "−").replace(", ", ",\u00a0")
 
 
 def interval(values: Sequence[float], digits: int = 2) -> str:

@@ -44,9 +44,10 @@ def summary(path: Path) -> str:
     """First sentence of the docstring, without the name that it may begin with."""
     file = path / "__init__.py" if path.is_dir() else path
     text = (ast.get_docstring(ast.parse(file.read_text(encoding="utf-8"))) or "").split("\n\n")[0]
-    first = " ".join(text.split()).replace("`", "").split(". ")[0].rstrip(".")
-    head, colon, tail = first.partition(": ")
-    return tail[:1].upper() + tail[1:] if colon and len(head.split()) == 1 else first
+    head, colon, tail = " ".join(text.split()).replace("`", "").partition(": ")
+    said = tail[:1].upper() + tail[1:] if colon and len(head.split()) == 1 else head + colon + tail
+    first, _, second = said.partition(". ")
+    return (first if len(first) > 15 else second.split(". ")[0]).rstrip(".")
 
 
 def label(path: Path) -> str:
@@ -87,7 +88,7 @@ def rooms() -> None:
         top = y
         for row in range(0, len(found), columns):
             cells = found[row : row + columns]
-            wrapped = [textwrap.wrap(summary(path), int(width / 6.9)) for path in cells]
+            wrapped = [textwrap.wrap(summary(path), int(width / 7.3)) for path in cells]
             height = 30 + LINE * max(map(len, wrapped))
             for column, (path, lines) in enumerate(zip(cells, wrapped, strict=True)):
                 x = MARGIN + 96 + column * (width + GAP)
