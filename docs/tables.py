@@ -505,6 +505,22 @@ def teacher_wer() -> str:
     return percent(read("harvard_natural")["systems"]["teacher"]["scores"]["moonshine"]["wer"], 1)
 
 
+def over_seeds(values: Sequence[float]) -> str:
+    return interval((statistics.mean(values), min(values), max(values)))
+
+
+@made
+def scales() -> str:
+    rows, lines = read("scales")["results"], []
+    lengths = sorted({row["length"] for row in rows})
+    for what, name in (("error", "error"), ("width", "width of attention in the middle")):
+        for count in (1, 2):
+            found = [[row[what] for row in rows if (row["scales"], row["length"]) == (count, n)] for n in lengths]
+            growth = statistics.mean(found[-1]) / statistics.mean(found[0])
+            lines.append([f"{name}, {count} scale{'s' * (count > 1)}", *map(over_seeds, found), f"× {growth:.2f}"])
+    return table(["source steps", *map(str, lengths), f"{lengths[-1]} ÷ {lengths[0]}"], lines)
+
+
 def pages() -> list[Path]:
     return [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
