@@ -458,6 +458,19 @@ def vocoder_speed() -> str:
 
 
 @made
+def fuzzing() -> str:
+    found = read("fuzz")
+    rows = []
+    for name in ("texts", "tensors", "voices", "vocoders", "wavs", "metadata", "requests", "kills"):
+        if name in found:
+            row = found[name]
+            outcomes = ", ".join(f"{word} {count:,}" for word, count in row["outcomes"].items())
+            failures = [row[word] for word in ("crash", "hang", "difference")]
+            rows.append([f"`{name}`", f"{row['cases']:,}", row["seed"], *failures, outcomes])
+    return table(["fuzzer", "cases", "seed", "crashes", "hangs", "differences", "outcomes"], rows)
+
+
+@made
 def simulation() -> str:
     found = read("simulation")
     columns = [found[name]["level, simulated, error, predicted"] for name in ("exp", "rational")]

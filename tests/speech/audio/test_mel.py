@@ -1,3 +1,6 @@
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -8,7 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from clock_attention.files import temporary_name
 from clock_attention.speech.audio.mel import PRESETS, MelConfig, MelSpectrogram
+from clock_attention.speech.audio.sound_file import save_sound
 from clock_attention.speech.audio.wave import load_audio, trim_silence
 
 GOLDEN = Path(__file__).parents[3] / ".." / "shared" / "golden" / "torchaudio_mel.npz"
@@ -111,3 +116,13 @@ def test_trimming_keeps_quiet_ends_and_inner_pauses() -> None:
     assert abs(len(trim_silence(padded, rate)) / rate - 1.1) < 0.011
     flat = np.zeros(1000, np.float32)
     assert len(trim_silence(flat, rate)) == 1000
+
+
+def test_a_sound_file_removes_what_a_killed_process_left_of_it(tmp_path: Path) -> None:
+    process = subprocess.Popen([sys.executable, "-c", ""])
+    process.wait()
+    mine = temporary_name(tmp_path / "x.wav")
+    left = mine.with_name(mine.name.replace(f"-{os.getpid()}.", f"-{process.pid}."))
+    left.write_bytes(b"half of a sentence")
+    save_sound(tmp_path / "x.wav", np.zeros(100, np.float32), 22050)
+    assert [path.name for path in tmp_path.iterdir()] == ["x.wav"]
