@@ -174,7 +174,7 @@ def show(evaluations: Sequence[Evaluation], differences: bool = True) -> None:
     from clock_attention.evaluation.report.tables import alignment_table, difference_table, score_table
 
     # Files and pipes are no narrower than a table needs.
-    wide = console if console.is_terminal else Console(file=console.file, width=200, emoji=False)
+    wide = console if console.is_terminal else Console(file=console.file, width=200, emoji=False, markup=False)
     for title, (header, *rows) in (
         ("Recognition", score_table(evaluations)),
         ("Alignment", alignment_table(evaluations)),
