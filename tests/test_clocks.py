@@ -59,26 +59,6 @@ def test_cumulative_norm_is_the_norm_of_each_prefix(offset):
         torch.testing.assert_close(running[..., s, :], prefix[..., s, :], rtol=1e-6, atol=1e-6)
 
 
-def test_rational_phi_is_positive_smooth_and_between_its_asymptotes():
-    x = torch.linspace(-50, 50, 2001, dtype=torch.float64)
-    phi = C.rational(x)
-    assert (phi > 0).all()
-    assert (phi.diff() > 0).all()
-    torch.testing.assert_close(C.rational(torch.zeros(())), torch.tensor(0.5))
-    torch.testing.assert_close(C.rational(torch.tensor(2.0)), torch.tensor(0.5 * (1 + 2 * 5 / 3)))
-
-
-@pytest.mark.parametrize("phi", ["rational", "softplus", "exp"])
-def test_mean_rate_is_the_expectation_over_a_standard_normal(phi):
-    from scipy.integrate import quad
-    from scipy.stats import norm
-
-    def density(z: float) -> float:
-        return float(C.resolve_phi(phi)(torch.tensor(z, dtype=torch.float64))) * norm.pdf(z)
-
-    assert C.mean_rate(phi) == pytest.approx(quad(density, -12, 0)[0] + quad(density, 0, 12)[0], rel=1e-9)
-
-
 def test_empirical_noise_scale_recovers_k_over_mu_squared_of_correlated_rates():
     """An AR(1) rate has K = σ² (1 + a)/(1 − a); the estimate must see the correlation, not just the variance."""
     rng = np.random.default_rng(0)
@@ -143,8 +123,3 @@ def test_tokens_that_follow_do_not_change_the_relative_rates_of_a_causal_source(
         increments = pair.key[..., :length, :].diff(dim=-2)
         readings.append(increments / increments[..., :1, :])
     torch.testing.assert_close(readings[1], readings[0], rtol=1e-9, atol=1e-9)
-
-
-def test_unknown_phi_names_the_choices():
-    with pytest.raises(ValueError, match=r"phi: got 'relu'.*rational"):
-        C.resolve_phi("relu")
