@@ -14,8 +14,8 @@ Phi = Callable[[Tensor], Tensor]
 
 def rational(x: Tensor) -> Tensor:
     """φ(x) = ½ (1 + x (1 + x + |x|)/(1 + |x|)): softplus-like, but neither tail loses its gradient quickly."""
-    magnitude = x.abs()
-    return 0.5 * (1 + x * (1 + x + magnitude) / (1 + magnitude))
+    beyond = 1 + x.abs()
+    return 0.5 * (1 + x / beyond * (beyond + x))
 
 
 PHIS: dict[str, Phi] = {"rational": rational, "softplus": F.softplus, "exp": torch.exp}

@@ -4,6 +4,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from clock_attention import clock_attention
 from clock_attention.kernels import portable
@@ -146,3 +147,42 @@ def test_second_derivatives_of_double_precision(clocks):
         return clock_attention(query, key, value, clocks=clocks, pace=pace, impl="portable", phi="softplus")[0]
 
     assert torch.autograd.gradgradcheck(attend, leaves)
+
+
+class CountLaunches(TorchDispatchMode):
+    """Operations that a GPU would launch: everything but views and empty memory."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.count = 0
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        idle = ("detach", "empty", "_unsafe_view", "promote_types")
+        if not function.is_view and not any(word in function.name() for word in idle):
+            self.count += 1
+        return function(*args, **(kwargs or {}))
+
+
+def test_few_launches_off_the_cpu():
+    """Counted on the meta device, at the paper's sizes: a batch of 48, four heads."""
+    leaves = [torch.empty(48, 4, n, 64, device="meta", requires_grad=True) for n in (650, 100, 100)]
+    with CountLaunches() as forward:
+        output, _ = clock_attention(*leaves, impl="portable", return_weights=False)
+    with CountLaunches() as backward:
+        torch.autograd.grad(output, leaves, torch.empty_like(output))
+    assert forward.count <= 60
+    assert backward.count <= 120
+
+
+@pytest.mark.parametrize(("shape", "tolerance"), [((2, 2, 650, 100, 64, 64), 2e-5), ((1, 1, 4096, 1024, 64, 8), 2e-4)])
+def test_distances_of_a_gpu_survive_fp32(shape, tolerance, monkeypatch):
+    """The path without fp64 products, run on the CPU."""
+    monkeypatch.setattr(
+        portable, "block_distance", lambda pair: portable.deviation_distance(pair.query.double(), pair.key.double())
+    )
+    monkeypatch.setattr(portable, "few_launches", lambda inputs, options: True)
+    exact = gradients(features(shape, 1), impl="reference")
+    found = gradients(features(shape, 1, torch.float32), impl="portable", return_weights=False)
+    assert (found[0] - exact[0]).abs().max() <= tolerance
+    for gradient, truth in zip(found[1:], exact[1:], strict=True):
+        assert (gradient - truth).abs().max() <= tolerance * max(1.0, float(truth.abs().max()))
