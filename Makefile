@@ -7,7 +7,7 @@ SPEAKS := $(VENV)/.speaks
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 SENTENCE := The birch canoe slid on the smooth planks.
 
-.PHONY: demo test test-all wheel bench docs format lint install clean
+.PHONY: demo test test-all wheel bench gpu-tools gpu-check docs format lint install clean
 
 install: $(INSTALLED)
 
@@ -45,6 +45,12 @@ wheel:  # builds it, installs it alone in a clean environment, and speaks from t
 	$(VENV)-wheel/bin/python -m pip install --quiet -c constraints.txt "$$(ls dist/*.whl)[speak]"
 	cd dist && "$(abspath $(VENV)-wheel)/bin/clock-attention" --version
 	cd dist && "$(abspath $(VENV)-wheel)/bin/clock-attention" speak "$(SENTENCE)" -o wheel.wav
+
+gpu-tools: install  # Triton, 290 MB: with it `make test` also interprets and compiles the kernels for GPUs
+	$(PIP) install --quiet -c constraints.txt -e ".[gpu]"
+
+gpu-check: install  # for a machine with a GPU: is the kernel right there, and how fast? Writes a file to send in
+	$(BIN)/python benchmarks/gpu_check.py --out out/gpu_check.json
 
 bench: install
 	$(BIN)/python benchmarks/attention.py

@@ -31,6 +31,8 @@ from clock_attention import clock_attention
 
 SHAPES = ("8x4x650x100x64", "1x4x4096x1024x64", "1x4x16384x4096x64", "1x4x65536x8192x64")
 IMPLEMENTATIONS = ("sdpa", "reference", "portable", "banded", "content")
+ON_A_GPU = ("sdpa", "portable", "triton")
+device = torch.device("cpu")  # --device replaces it
 CONTENT = 32  # channels of the content features
 KINDS = ("random", "trained", "flat", "steps", "wide")
 LOGITS_AT_ONCE = 2**28  # the reference and a backward pass keep several tensors of this size
@@ -63,7 +65,7 @@ def make_inputs(kind: str, shape: tuple[int, ...], seed: int = 0) -> tuple[Tenso
         for x, length in ((query, targets), (key, sources)):
             x.fill_(-3.0)
             x[:, :, length // 2 : length // 2 + 2] = 3.0 * length**0.5
-    return query, key, value, 1e-4 if kind == "wide" else 1.0
+    return query.to(device), key.to(device), value.to(device), 1e-4 if kind == "wide" else 1.0
 
 
 def operation(
@@ -94,6 +96,8 @@ clock = time.perf_counter  # --busy replaces it
 def seconds(run: Callable[[], object]) -> float:
     started = clock()
     run()
+    if device.type == "cuda":
+        torch.cuda.synchronize()
     return clock() - started
 
 
@@ -109,7 +113,7 @@ def measure(
     """Seconds of every implementation, repetitions interleaved."""
     inputs = make_inputs(kind, shape)
     leaves = [x.requires_grad_(backward) for x in inputs[:3]]
-    cotangent = torch.randn(shape[0], shape[2], shape[1], shape[4]).transpose(1, 2)
+    cotangent = torch.randn(shape[0], shape[2], shape[1], shape[4]).transpose(1, 2).to(device)
 
     def call(name: str) -> Callable[[], object]:
         pair = content_features(*inputs[:2]) if name == "content" else ()
@@ -234,6 +238,7 @@ def main() -> None:
     parser.add_argument("--kinds", nargs="*", default=KINDS, choices=KINDS)
     parser.add_argument("--repetitions", type=int, default=9)
     parser.add_argument("--budget", type=float, default=60.0, help="seconds for all repetitions of one measurement")
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--no-memory", action="store_true")
     parser.add_argument("--busy", action="store_true", help="one thread and its CPU time, for a machine in use")
     parser.add_argument("--out", type=Path, default=Path("out/attention.json"))
@@ -244,17 +249,22 @@ def main() -> None:
     if arguments.peak:
         print_peak(*arguments.peak)
         return
+    global device, clock
+    if arguments.device == "cuda":
+        if not torch.cuda.is_available():
+            parser.error("--device: got 'cuda', but there is no GPU here (torch.cuda.is_available() is False)")
+        device, arguments.no_memory = torch.device("cuda"), True
+    names = ON_A_GPU if arguments.device == "cuda" else IMPLEMENTATIONS
     if arguments.busy:
-        global clock
         clock = time.process_time
         torch.set_num_threads(1)
     results = []
     for text in arguments.only:
         shape = tuple(map(int, text.split("x")))
         for kind in arguments.kinds:
-            errors = {name: largest_error(name, kind, shape) for name in IMPLEMENTATIONS}
+            errors = {name: largest_error(name, kind, shape) for name in names}
             for backward in (False, True):
-                times = measure(kind, shape, backward, IMPLEMENTATIONS, arguments.repetitions, arguments.budget)
+                times = measure(kind, shape, backward, names, arguments.repetitions, arguments.budget)
                 memory = {}
                 if kind == "random" and not arguments.no_memory:
                     memory = {name: peak_memory(name, text, backward) for name in times}

@@ -1,8 +1,13 @@
 """Shared by all tests: seeded inputs, reproducible property tests, one thread each (the suite runs in parallel)."""
 
+import os
+
 import pytest
 import torch
 from hypothesis import HealthCheck, settings
+
+# Before anything imports triton, torch.compile included: its kernels are tested in its interpreter.
+os.environ.setdefault("TRITON_INTERPRET", "1")
 
 settings.register_profile(
     "default",

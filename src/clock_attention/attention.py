@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from clock_attention.clocks import ClockPair
-from clock_attention.kernels import portable, reference
+from clock_attention.kernels import portable, reference, selfcheck
 from clock_attention.kernels.interface import Attended, AttentionInputs, Content, Wanted
 from clock_attention.options import IMPLEMENTATIONS, ClockOptions, check_pace
 from clock_attention.rates import Phi
@@ -92,25 +92,50 @@ def clock_attention(
 
 def attend(inputs: AttentionInputs, options: ClockOptions, wanted: Wanted) -> Attended:
     """The attention by the implementation that `options.impl` names, or the best one that serves this call."""
-    if options.impl == "reference":
+    impl = selfcheck.forced_implementation() if options.impl == "auto" else options.impl
+    if impl == "reference":
         output, weights, logits, made = reference.attend(inputs, options, wanted)
         return output, weights, logits, None if made is None else ClockPair(*made)
-    if options.impl in ("auto", "banded"):
+    # Double precision is asked for its exactness, not its speed: not worth compiling a kernel unasked.
+    if impl == "banded" or (impl == "auto" and inputs.query.device.type == "cpu" and not is_double(inputs)):
         from clock_attention.kernels import banded  # Numba takes half a second to load, and not every program needs it
 
-        # Double precision is asked for its exactness, not its speed: not worth compiling a kernel unasked.
-        if options.impl == "banded" or inputs.query.dtype != torch.float64:
-            if (refusal := banded.refusal(inputs, options, wanted)) is None:
-                return banded.attend(inputs, options, wanted)
-            if options.impl == "banded":
-                raise ValueError(f"impl: got 'banded', but {refusal}; use impl='auto' or 'portable'")
-    if options.impl == "cuda":
-        from clock_attention.kernels import cuda  # FlexAttention loads torch's compiler
-
-        if (refusal := cuda.refusal(inputs, options, wanted)) is not None:
-            raise ValueError(f"impl: got 'cuda', but {refusal}; use impl='auto' or 'portable'")
-        return cuda.attend(inputs, options, wanted)
+        if (refusal := banded.refusal(inputs, options, wanted)) is None:
+            return banded.attend(inputs, options, wanted)
+        if impl == "banded":
+            raise ValueError(f"impl: got 'banded', but {refusal}; use impl='auto' or 'portable'")
+    if impl == "triton" or (impl == "auto" and inputs.query.device.type == "cuda" and trusts_triton(inputs)):
+        triton = imported_triton()
+        if (refusal := triton.refusal(inputs, options, wanted)) is None:
+            return triton.attend(inputs, options, wanted)
+        if impl == "triton":
+            raise ValueError(f"impl: got 'triton', but {refusal}; use impl='auto' or 'portable'")
     return portable.attend(inputs, options, wanted)
+
+
+def is_double(inputs: AttentionInputs) -> bool:
+    return inputs.query.dtype == torch.float64
+
+
+def trusts_triton(inputs: AttentionInputs) -> bool:
+    """Whether the Triton kernel has been seen to be right on this device."""
+    device = inputs.query.device
+    return not is_double(inputs) and selfcheck.trusted(device.type, device.index or 0)
+
+
+def imported_triton() -> Any:
+    """The kernels, or an error that says how to get them."""
+    try:
+        from clock_attention.kernels import triton
+    except ModuleNotFoundError as error:
+        if error.name != "triton":
+            raise
+        raise ModuleNotFoundError(
+            "impl: got 'triton', but triton is not installed; pip install 'clock-attention[gpu]' (Linux), or use "
+            "impl='auto'",
+            name="triton",
+        ) from None
+    return triton
 
 
 def checked_inputs(

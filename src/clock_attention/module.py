@@ -21,7 +21,7 @@ from clock_attention.padding import blanked, check_features, padding_as_bool, st
 from clock_attention.rates import Phi, mean_rate, resolve_phi
 from clock_attention.streaming import ClockState, advance_clocks, attend_step, start_clocks
 
-STEPPING = ("auto", "portable", "banded")  # implementations that can take one step
+STEPPING = ("auto", "portable", "banded", "triton")  # implementations that can take one step
 SMALL_SCALE = 0.1  # below it, a learned logit_scale approaches 0 instead of crossing it
 
 

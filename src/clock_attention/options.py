@@ -13,7 +13,7 @@ from clock_attention.rates import Phi, resolve_phi
 CLOCKS = ("normalized", "unnormalized", "causal")
 VARIANCES = ("surrogate", "empirical", "exact", "local")
 CAUSAL_NORMS = ("none", "rms", "channel", "cumulative")
-IMPLEMENTATIONS = ("auto", "reference", "portable", "banded", "cuda")
+IMPLEMENTATIONS = ("auto", "reference", "portable", "banded", "triton")
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,8 @@ class ClockOptions:
         log_variance_term: keep the −½ log Σ² that the paper drops.
         causal_norm: how causal clocks normalise the target: "none", "rms", "channel" or "cumulative".
         eps: the ε of Algorithm 1.
-        impl: "auto", or one of "reference", "portable", "banded", "cuda".
+        impl: "auto", or one of "reference", "portable", "banded" (CPU), "triton" (GPU). The environment variable
+            CLOCK_ATTENTION_IMPL replaces "auto".
     """
 
     clocks: str = "normalized"

@@ -176,6 +176,10 @@ def attend_step(
     if content_query is not None and state.content_key is not None:
         dtype = pair.query_variance.dtype
         content = content_query[:, :, None, :].to(dtype), state.content_key.to(dtype)
+    if step_kernel_serves(state, options, logit_scale, content_query):
+        from clock_attention.kernels.triton import step
+
+        return step.attend(pair, state.value, state.key_valid, content, logit_scale, options)
     if options.impl == "banded":
         from clock_attention.kernels import banded
 
@@ -188,6 +192,25 @@ def attend_step(
             pair, state.value, everyone, state.key_valid, None, content, logit_scale, options
         )
     return output.squeeze(2), weights.squeeze(2)
+
+
+def step_kernel_serves(
+    state: ClockState, options: ClockOptions, logit_scale: Tensor, content_query: Tensor | None
+) -> bool:
+    """Whether one launch can take this step: on a GPU, in fp32 and without gradients."""
+    tensors = (state.elapsed, state.key_clock, state.value, logit_scale, content_query)
+    if torch.is_grad_enabled() and any(x is not None and x.requires_grad for x in tensors):
+        return False
+    if torch._C._are_functorch_transforms_active() or state.unit.dtype != torch.float32:
+        return False
+    if options.impl == "triton":
+        return True
+    device = state.value.device
+    if options.impl != "auto" or device.type != "cuda":
+        return False
+    from clock_attention.kernels import selfcheck
+
+    return selfcheck.trusted(device.type, device.index or 0)
 
 
 def decoding_over(state: ClockState) -> bool:
