@@ -1,0 +1,136 @@
+"""Words with a pronunciation of their own: names that are built in, a voice's words, the user's.
+
+A lexicon is a TOML file, `word = "reading"`. A reading between slashes is IPA (`Siobhan = "/ʃɪˈvɔːn/"`); any other is
+a respelling, read as ordinary words (`SQL = "sequel"`). A word written in lower case matches in any case; one with
+capitals only as it is written. The possessive ('s) follows by itself.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache, cached_property
+from importlib.resources import files
+from pathlib import Path
+
+from clock_attention.speech.text.characters import composed, fold
+from clock_attention.speech.text.ipa import phones
+from clock_attention.speech.text.tokens import Kind, Token
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib  # type: ignore[import-not-found, unused-ignore]
+
+LONGEST_ENTRY = 60  # characters of a word
+RE_LETTERS = re.compile(rf"[^\W\d_]{{1,{LONGEST_ENTRY}}}(?:['-][^\W\d_]{{1,{LONGEST_ENTRY}}}){{0,3}}")
+RE_CHUNK = re.compile(rf"[^\s\"(\[{{<]{{1,{LONGEST_ENTRY}}}")
+TRAILING = ".,;:!?…\"')]}>—–-"
+RE_RESPELLING = re.compile(r"[^\W\d_][^\W\d_' .-]*(?:[' .-]+[^\W\d_]+)*\.?")
+
+
+@dataclass(frozen=True)
+class Lexicon:
+    """Readings by word: IPA between slashes, or a respelling."""
+
+    entries: Mapping[str, str]
+
+    def extended(self, other: Lexicon | None) -> Lexicon:
+        """With another's words, which win over these."""
+        return Lexicon({**self.entries, **other.entries}) if other is not None else self
+
+    def reading(self, word: str) -> str | None:
+        return self.entries.get(word) or self.entries.get(word.lower())
+
+    @cached_property
+    def has_signs(self) -> bool:
+        """Whether a word has other characters than letters: C#, Node.js."""
+        return not all(RE_LETTERS.fullmatch(word) for word in self.entries)
+
+    def find(self, text: str, place: int) -> Token | None:
+        """The longest known word that begins at a place of a text."""
+        for written in self.candidates(text, place):
+            if (reading := self.reading(written)) is not None:
+                return token(written, reading, "", place)
+            if written.endswith("'s") and (reading := self.reading(written[:-2])) is not None:
+                return token(written, reading, "'s", place)
+        return None
+
+    def candidates(self, text: str, place: int) -> Iterator[str]:
+        if self.has_signs and (chunk := RE_CHUNK.match(text, place)):
+            yield chunk.group()
+            yield chunk.group().rstrip(TRAILING)
+        if letters := RE_LETTERS.match(text, place):
+            yield letters.group()
+            if "-" in letters.group():
+                yield letters.group().partition("-")[0]
+
+
+def token(written: str, reading: str, suffix: str, place: int) -> Token:
+    if reading.startswith("/"):
+        ipa = reading.strip("/") + (possessive(reading) if suffix else "")
+        return Token(Kind.WORD, written, fold(written), place, place + len(written), pronunciation=ipa)
+    return Token(Kind.WORD, written, reading + suffix, place, place + len(written))
+
+
+def possessive(reading: str) -> str:
+    """The sound of 's after a transcription."""
+    last = phones(reading)[-1][-1]
+    if last in ("s", "z", "ʃ", "ʒ", "ʧ", "ʤ"):
+        return "ᵻz"
+    return "s" if last in ("p", "t", "k", "f", "θ") else "z"
+
+
+def load_lexicon(path: str | Path) -> Lexicon:
+    """Read a lexicon and check every entry.
+
+    Raises:
+        ValueError: for a file that cannot be read, and for an entry that is no word or has no reading.
+    """
+    try:
+        content = Path(path).read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise ValueError(f"lexicon {path}: cannot be read ({error.strerror})") from None
+    except UnicodeDecodeError as error:
+        raise ValueError(f"lexicon {path}: not UTF-8 text (byte {error.start}); save it as UTF-8") from None
+    return parse_lexicon(content, f"lexicon {path}")
+
+
+def parse_lexicon(content: str, name: str) -> Lexicon:
+    try:
+        entries = tomllib.loads(content)
+    except tomllib.TOMLDecodeError as error:
+        raise ValueError(f'{name}: not TOML ({error}); write one entry a line: Siobhan = "/ʃɪˈvɔːn/"') from None
+    checked = {}
+    for word, reading in entries.items():
+        if not isinstance(reading, str):
+            raise ValueError(f"{name}: {word!r} has {reading!r}; expected a reading in quotes")
+        checked[composed(word)] = check_entry(word, composed(reading.strip()), name)
+    return Lexicon(checked)
+
+
+def check_entry(word: str, reading: str, name: str) -> str:
+    if not word.strip() or len(word) > LONGEST_ENTRY or any(character.isspace() for character in word):
+        raise ValueError(f"{name}: {word!r} is not one word of 1 … {LONGEST_ENTRY} characters without spaces")
+    if reading.startswith("/"):
+        if len(reading) < 3 or not reading.endswith("/"):
+            raise ValueError(f"{name}: {word!r} has {reading!r}; expected IPA between two slashes")
+        try:
+            phones(reading)
+        except ValueError as error:
+            raise ValueError(f"{name}: {word!r}: {error}") from None
+    elif not RE_RESPELLING.fullmatch(reading):
+        raise ValueError(
+            f"{name}: {word!r} has {reading!r}; expected IPA between slashes, or words to say instead (letters only)"
+        )
+    return reading
+
+
+@cache
+def built_in() -> Lexicon:
+    """Frequent names whose spelling misleads, also without their accents."""
+    content = (files("clock_attention.speech.text") / "names.toml").read_text(encoding="utf-8")
+    names = parse_lexicon(content, "built-in lexicon").entries
+    return Lexicon({**{fold(name): reading for name, reading in names.items()}, **names})

@@ -1,0 +1,33 @@
+"""How each kind of token is found and read, in the order in which they are tried."""
+
+from __future__ import annotations
+
+from clock_attention.speech.text.rules import (
+    abbreviations,
+    dates,
+    letters,
+    mathematics,
+    money,
+    quantities,
+    telephones,
+    times,
+    web,
+    words,
+)
+from clock_attention.speech.text.tokens import Rule
+
+RULES: tuple[Rule, ...] = (
+    *words.COMMON,
+    *words.BREAKS,
+    *web.RULES,
+    *telephones.RULES,
+    *dates.RULES,
+    *times.RULES,
+    *web.VERSIONS,
+    *money.RULES,
+    *quantities.RULES,
+    *mathematics.RULES,
+    *abbreviations.RULES,
+    *letters.RULES,
+    *words.RULES,
+)

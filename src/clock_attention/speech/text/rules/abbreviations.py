@@ -1,0 +1,133 @@
+"""Abbreviations, read by what stands beside them: "Dr. Elm" and "Elm Dr.", "No. 5" and "I said no."."""
+
+from __future__ import annotations
+
+import re
+
+from clock_attention.speech.text.rules.endings import STARTERS, with_stop
+from clock_attention.speech.text.tokens import Kind, Reading, Rule, after, after_closely, before_closely, left_of, right_of
+
+# Before a name. Those in BARE also without a stop.
+TITLES = {
+    **{"Mr": "mister", "Mrs": "missus", "Ms": "miz", "Dr": "doctor", "Prof": "professor", "St": "saint", "Mt": "mount"},
+    **{"Ft": "fort", "Gen": "general", "Gov": "governor", "Sen": "senator", "Rep": "representative", "Capt": "captain"},
+    **{"Lt": "lieutenant", "Col": "colonel", "Sgt": "sergeant", "Cmdr": "commander", "Rev": "reverend"},
+    **{"Hon": "honorable", "Pres": "president", "Supt": "superintendent", "Cpl": "corporal", "Maj": "major"},
+    **{"Adm": "admiral", "Fr": "father", "Msgr": "monsignor", "Messrs": "messieurs", "Mme": "madame", "Atty": "attorney"},
+    **{"Amb": "ambassador", "Sec": "secretary", "Pvt": "private", "Det": "detective", "Insp": "inspector"},
+}
+BARE = frozenset({"Mr", "Mrs", "Ms", "Dr", "Prof", "St", "Mt", "Ft"})
+# After a name.
+STREETS = {"St": "street", "Dr": "drive"}
+# Anywhere, with a stop; they may end a sentence.
+CLOSING = {
+    **{"Ave": "avenue", "Blvd": "boulevard", "Rd": "road", "Ln": "lane", "Hwy": "highway", "Pkwy": "parkway"},
+    **{"Pl": "place", "Sq": "square", "Bldg": "building", "Inc": "incorporated", "Ltd": "limited"},
+    **{"Corp": "corporation", "Co": "company", "Bros": "brothers", "Jr": "junior", "Sr": "senior", "Esq": "esquire"},
+    **{"etc": "etcetera", "dept": "department", "Dept": "department", "misc": "miscellaneous", "Misc": "miscellaneous"},
+    **{"approx": "approximately", "asst": "assistant", "Asst": "assistant", "Univ": "university", "univ": "university"},
+    **{"Attn": "attention", "attn": "attention", "Assn": "association", "assn": "association", "Govt": "government"},
+    **{"govt": "government", "intl": "international", "Intl": "international", "natl": "national", "max": "maximum"},
+    **{"avg": "average", "incl": "including", "excl": "excluding", "assoc": "associate", "gen": "general", "co": "company"},
+    **{"Tel": "telephone", "tel": "telephone", "doz": "dozen", "orig": "original", "cont": "continued", "Approx": "approximately"},
+}
+# Read without a stop as well.
+STOPLESS = {"Ave": "avenue", "Blvd": "boulevard", "Rd": "road", "Hwy": "highway", "Ltd": "limited", "Jr": "junior", "Sr": "senior"}
+STOPLESS |= {"vs": "versus", "aka": "also known as", "AKA": "also known as", "ctrl": "control", "Ctrl": "control", "approx": "approximately"}
+# Before a number only: singular, and plural where there is one.
+REFERENCES = {
+    **{"no": "number", "nos": "numbers", "fig": "figure", "figs": "figures", "p": "page", "pp": "pages", "vol": "volume"},
+    **{"vols": "volumes", "ch": "chapter", "chs": "chapters", "sec": "section", "secs": "sections", "eq": "equation"},
+    **{"eqs": "equations", "art": "article", "para": "paragraph", "rm": "room", "apt": "apartment", "ext": "extension"},
+    **{"ste": "suite", "hwy": "highway", "rte": "route", "op": "opus", "est": "established", "c": "circa", "ca": "circa"},
+    **{"tab": "table", "ver": "version", "bk": "book", "pt": "part"},
+}
+LATIN = {"e.g.": "for example", "i.e.": "that is", "cf.": "compare", "Cf.": "compare", "vs.": "versus", "Vs.": "versus"}
+LATIN |= {"et al.": "et al", "viz.": "namely", "a.k.a.": "also known as", "A.k.a.": "also known as", "A.K.A.": "also known as"}
+LATIN |= {"w/o": "without", "w/": "with", "b/c": "because", "E.g.": "for example", "I.e.": "that is", "ca.": "circa"}
+RE_STREET_BEFORE = re.compile(r"(?:[A-Z][a-z]+|\d{1,3}(?:st|nd|rd|th)) $")
+RE_NUMBERED_STREET = re.compile(r"\d{1,5} (?:[A-Z][a-z]+ ){1,3}$")
+RE_SENTENCE_START = re.compile(r"(?:^|[.!?\n\"']\s*)[A-Z][a-z]+ $")
+
+
+def alternatives(words: object) -> str:
+    return "|".join(re.escape(str(word)) for word in sorted(words, key=len, reverse=True))  # type: ignore[call-overload]
+
+
+def read_title(match: re.Match[str]) -> Reading:
+    """Before a capital: a title or a saint; St. and Dr. after a name: a street."""
+    word, stop = match[1], match.group().endswith(".")
+    following = after_closely(match)
+    if not stop and word not in BARE:
+        return None
+    if word in STREETS and is_street(match, following):
+        return with_stop(match, STREETS[word])
+    if following[:1].isupper() or (stop and re.match(r" (?:and|&) (?:Mrs|Ms|Dr)", right_of(match))):
+        return TITLES[word]
+    if stop and word in CLOSING:
+        return None
+    return TITLES[word] if stop and word in ("Mr", "Mrs", "Ms", "Dr", "Prof") else None
+
+
+def is_street(match: re.Match[str], following: str) -> bool:
+    left = left_of(match, 48)
+    if RE_NUMBERED_STREET.search(left):
+        return True
+    if not RE_STREET_BEFORE.search(left):
+        return False
+    if not following[:1].isupper():
+        return True
+    return following.lower() in STARTERS and not RE_SENTENCE_START.search(left)
+
+
+def read_reference(match: re.Match[str]) -> Reading:
+    """ "No. 5", "pp. 3–5". "The answer is no. 5 people left." is another matter."""
+    word = match[1].lower()
+    if word == "no" and match[1] == "no":
+        counted = re.match(r" ?\d{1,6} ([a-z]+)", right_of(match, 24))
+        if counted and (counted[1].endswith("s") and counted[1] not in ("is", "was", "has") or counted[1] == "people"):
+            return None
+    return REFERENCES[word]
+
+
+def read_closing(match: re.Match[str]) -> Reading:
+    word = match[1]
+    if word in ("max", "gen", "co", "Co", "Pl", "Sq", "Corp") and not closing_fits(match, word):
+        return None
+    return with_stop(match, CLOSING[word])
+
+
+def closing_fits(match: re.Match[str], word: str) -> bool:
+    if word in ("Co", "Pl", "Sq", "Corp"):
+        return before_closely(match)[:1].isupper() or before_closely(match) == "and" or left_of(match, 2) == "& "
+    return after_closely(match).islower()
+
+
+def read_stopless(match: re.Match[str]) -> Reading:
+    word = match[1]
+    if word in CLOSING and not before_closely(match)[:1].isupper() and not re.match(r" \d", right_of(match, 2)):
+        return None
+    return STOPLESS[word]
+
+
+def read_latin(match: re.Match[str]) -> Reading:
+    written = match.group()
+    if written.startswith("w/") and written == "w/" and not re.match(r"\s?\w", right_of(match, 2)):
+        return None
+    return LATIN[re.sub(r"\s+", " ", written)]
+
+
+def read_versus(match: re.Match[str]) -> Reading:
+    """Roe v. Wade."""
+    return "V." if before_closely(match)[:1].isupper() and after(match)[:1].isupper() else None
+
+
+RULES = [
+    Rule(Kind.ABBREVIATION, "l", re.compile(rf"\b(?:{alternatives(LATIN)})(?![\w])"), read_latin),
+    Rule(Kind.ABBREVIATION, "l", re.compile(r"\bv\.(?= )"), read_versus),
+    Rule(Kind.ABBREVIATION, "l", re.compile(rf"\b({alternatives(REFERENCES)})\.(?= ?[A-Z]?\d)", re.I), read_reference),
+    Rule(Kind.ABBREVIATION, "l", re.compile(r"\b((?:ap|rm|ex)t)\b(?= \d)", re.I), read_reference),
+    Rule(Kind.ABBREVIATION, "l", re.compile(rf"\b({alternatives(TITLES)})(?:\.|(?= [A-Z]))"), read_title),
+    Rule(Kind.ABBREVIATION, "l", re.compile(rf"\b({alternatives(CLOSING)})\.(?!\w)"), read_closing),
+    Rule(Kind.ABBREVIATION, "l", re.compile(rf"\b({alternatives(STOPLESS)})(?![\w.'-])"), read_stopless),
+]

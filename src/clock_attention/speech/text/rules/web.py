@@ -1,0 +1,108 @@
+"""Addresses of pages, mailboxes, files and people: dots, slashes and signs are named."""
+
+from __future__ import annotations
+
+import re
+
+from clock_attention.speech.text.numbers import cardinal, digits, in_pairs
+from clock_attention.speech.text.rules.letters import named, read_letters
+from clock_attention.speech.text.tokens import Kind, Rule, left_of
+
+DOMAINS = "com|org|net|edu|gov|mil|int|io|ai|co|uk|de|fr|ca|au|jp|cn|ru|eu|nl|ch|se|br|info|biz|tv|ly|app|dev|xyz|gg|fm"
+FILES = (
+    "py|md|html?|js|ts|css|json|toml|ya?ml|txt|pdf|docx?|xlsx?|pptx?|csv|zip|tar|gz|exe|dll|jpe?g|png|gif|svg|mp3|mp4|"
+    "wav|flac|sh|cpp|hpp|rs|go|java|rb|php|xml|log|ini|cfg|bat|iso|apk|ipynb|tex|srt|vtt"
+)
+LABEL = r"[A-Za-z0-9](?:[A-Za-z0-9_-]{0,40}[A-Za-z0-9])?"
+PATH = r"(?:/[\w~%&=?+.#-]{0,60}(?<![.?])){0,12}"
+SIGNS = {".": "dot", "/": "slash", "-": "dash", "_": "underscore", "~": "tilde", "%": "percent", "&": "and"}
+SIGNS |= {"=": "equals", "?": "question mark", "+": "plus", "#": "hash", ":": "colon", "@": "at"}
+SPELLED = frozenset(FILES.replace("?", "").split("|")) | frozenset(
+    "uk de fr ca au jp cn ru eu nl ch se br io ai tv ly gg fm mil bbc cnn ibm mit nyu www http https ftp api cdn faq id "
+    "htm yml doc xls ppt jpg".split()
+)
+SAID = frozenset("com org net edu gov int info biz app dev zip tar log go java toml json jpeg gif png jpg bat co ini".split())
+RE_LABEL_PIECE = re.compile(r"[A-Z]?[a-z]{1,60}|[A-Z]{1,60}|\d{1,60}|[^\W\d_]{1,60}|.", re.DOTALL)
+
+
+def read_address(written: str) -> str:
+    """ "jane_doe99@example.co.uk" → "jane underscore doe ninety nine at example dot co dot U.K." """
+    words = []
+    for piece in RE_LABEL_PIECE.findall(written):
+        if piece.isdecimal():
+            words.append(cardinal(int(piece)) if len(piece) < 3 and piece[0] != "0" else digits(piece))
+        elif piece in SIGNS:
+            words.append(SIGNS[piece])
+        elif piece.isalpha():
+            words.append(read_label(piece))
+    return " ".join(words)
+
+
+def read_label(piece: str) -> str:
+    lower = piece.lower()
+    if lower in SAID:
+        return {"jpg": "jpeg"}.get(lower, lower)
+    if len(piece) == 1 or lower in SPELLED or not re.search("[aeiouy]", lower):
+        return named(piece)
+    return piece if not piece.isupper() else read_letters(piece)
+
+
+def read_url(match: re.Match[str]) -> str:
+    """Without the scheme, which nobody says."""
+    return read_address(re.sub(r"^(?:https?|ftp)://", "", match.group(), flags=re.IGNORECASE).rstrip("/"))
+
+
+def read_file_name(match: re.Match[str]) -> str:
+    return read_address(match.group())
+
+
+def read_suffix(match: re.Match[str]) -> str | None:
+    """ ".com", ".NET", ".pdf": only where nothing stands before the dot."""
+    if left_of(match, 1).isalnum() or left_of(match, 1) == ".":
+        return None
+    name = match[1]
+    return f"dot {name.lower()}" if name.lower() in {*SAID, "net"} else f"dot {read_label(name)}"
+
+
+def read_four_numbers(match: re.Match[str]) -> str | None:
+    parts = match.group().split(".")
+    if any(int(part) > 255 for part in parts):
+        return None
+    return " dot ".join(in_pairs(part) if len(part) == 3 else digits(part) if part[0] == "0" else cardinal(int(part)) for part in parts)
+
+
+def read_version(match: re.Match[str]) -> str:
+    numbers = [cardinal(int(part)) if part == "0" or part[0] != "0" else digits(part) for part in match[2].split(".")]
+    return ("version " if match[1] else "") + " point ".join(numbers)
+
+
+def read_handle(match: re.Match[str]) -> str | None:
+    if left_of(match, 1).isalnum():
+        return None
+    return ("at " if match.group()[0] == "@" else "hashtag ") + read_address(match.group()[1:])
+
+
+RULES = [
+    Rule(
+        Kind.EMAIL,
+        "dl",
+        re.compile(rf"[A-Za-z0-9][\w.+-]{{0,40}}@{LABEL}(?:\.{LABEL}){{1,4}}"),
+        lambda match: read_address(match.group()),
+    ),
+    Rule(Kind.URL, "l", re.compile(rf"(?:https?|ftp)://{LABEL}(?:\.{LABEL}){{0,5}}(?::\d{{1,5}})?{PATH}", re.I), read_url),
+    Rule(Kind.URL, "l", re.compile(rf"www\.{LABEL}(?:\.{LABEL}){{1,5}}(?::\d{{1,5}})?{PATH}", re.I), read_url),
+    Rule(
+        Kind.URL,
+        "dl",
+        re.compile(rf"(?:{LABEL}\.){{1,4}}(?:{DOMAINS})(?![\w-]|\.\w)(?::\d{{1,5}})?{PATH}"),
+        read_url,
+    ),
+    Rule(Kind.URL, "l", re.compile(rf"[A-Za-z][\w-]{{0,40}}\.(?:{FILES})(?!\w)"), read_file_name),
+    Rule(Kind.URL, "s", re.compile(rf"\.((?:{DOMAINS}|{FILES}|NET))(?!\w)"), read_suffix),
+    Rule(Kind.URL, "s", re.compile(r"[@#][A-Za-z]\w{0,40}"), read_handle),
+]
+VERSIONS = [
+    Rule(Kind.CODE, "d", re.compile(r"()\d{1,3}(?:\.\d{1,3}){3}(?![\d.]*\d)"), read_four_numbers),
+    Rule(Kind.CODE, "dl", re.compile(r"(?:\b([vV])\.? ?)(\d{1,4}(?:\.\d{1,4}){1,4})(?!\w)"), read_version),
+    Rule(Kind.CODE, "d", re.compile(r"()(\d{1,4}(?:\.\d{1,4}){2,4})(?!\w)"), read_version),
+]
