@@ -48,9 +48,9 @@ from clock_attention.speech.audio.wave import resample, trim_silence
 from clock_attention.speech.corpus.store import FeatureStore
 from clock_attention.speech.corpus.store import Utterance as Row
 from clock_attention.speech.corpus.teacher import TEACHER_RATE, hibari_voice
-from clock_attention.speech.text.cleaning import split_sentences
 from clock_attention.speech.text.hibari import IPA_SUBSTITUTES, HibariPhonemizer
 from clock_attention.speech.text.phonemes import WORD_BOUNDARY
+from clock_attention.speech.text.sentences import split_sentences
 from clock_attention.speech.voice.utterance import Utterance
 from clock_attention.speech.voice.voice import Voice
 
@@ -97,7 +97,11 @@ def kind(phone: str) -> int:
 def teacher_boundaries(row: Row, seed: int, store: FeatureStore) -> dict[str, Any]:
     """Seconds at which the teacher goes from one phone of a row to the next, in the recording as the corpus has it."""
     reader, voice = HibariPhonemizer(), hibari_voice()
-    spelled = [c for c in reader.transcription(row.text) if c in voice.vocab]
+    spelled = [
+        c
+        for c in reader.transcription([token for sentence in reader.sentences(row.text) for token in sentence.tokens])
+        if c in voice.vocab
+    ]
     ids, speed = voice.ids(spelled), np.array([row.speed], np.float32)
     *natural, durations = teacher(forced=False)[0].run(None, {"ids": np.array([ids]), "speed": speed})
     base = spectrum(natural)

@@ -81,6 +81,9 @@ def export(
     licence: Annotated[str, typer.Option(help="Licence of the voice and its data, for its users.")] = "unknown",
     checkpoint: Annotated[str, typer.Option(help="best, last, or a checkpoint file.")] = "best",
     half: Annotated[bool, typer.Option("--half", help="Store a voice's weights in half precision.")] = False,
+    lexicon: Annotated[
+        Path | None, typer.Option(help='Words that the voice is to keep, .toml: Siobhan = "/ʃɪˈvɔːn/".')
+    ] = None,
     onnx: Annotated[
         bool, typer.Option("--onnx", help="Write the acoustic model as an .onnx file for use without torch.")
     ] = False,
@@ -93,12 +96,14 @@ def export(
     from clock_attention.speech.voice.from_run import export as write_voice
 
     try:
+        if onnx and lexicon is not None:
+            raise ValueError("--lexicon belongs to a voice; an ONNX file holds the acoustic model alone")
         if onnx:
             message = write_onnx(source, target, licence, checkpoint)
         elif target.suffix.lower() == ".onnx":
             raise ValueError(f"{target}: a voice is a folder; for an ONNX file add --onnx")
         else:
-            card = write_voice(Path(source), target, licence=licence, which=checkpoint, half=half)
+            card = write_voice(Path(source), target, licence=licence, which=checkpoint, half=half, lexicon=lexicon)
             message = f"{target}: {card.provenance.steps} steps, validation L1 {card.provenance.valid_l1}"
     except (ValueError, OSError, ImportError) as error:
         complain(error)

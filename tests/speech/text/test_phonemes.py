@@ -26,7 +26,7 @@ ARPA = ArpabetPhonemizer()
 def test_stress_rides_on_the_vowel_and_boundaries_stand_between_words() -> None:
     phonemes = HIBARI("Hello there, Dr. Bell.")
     assert " ".join(phonemes.tokens) == "h ə l ˈO   ð ˈɛ ɹ , d ˈɑ k t ə ɹ   b ˈɛ l ."
-    assert phonemes.words == ("Hello", "there", "Dr", "Bell")
+    assert phonemes.words == ("Hello", "there", "Dr.", "Bell")
     assert phonemes.word_index == (0, 0, 0, 0, -1, 1, 1, 1, -1, *[2] * 6, -1, 3, 3, 3, -1)
 
 

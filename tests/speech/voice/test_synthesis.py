@@ -113,10 +113,17 @@ def test_pauses_are_silent_and_belong_to_the_boundary_before_them(voice, hum):
     assert speech.alignment.durations[stop] >= frames
     assert speech.alignment.ends[stop] == start + frames
     # A sentence without a stop gets a word boundary to hold its pause, which the model never sees.
-    speech = voice.speak("One\n\nTwo", vocoder=hum, pause=0.5)
+    speech = voice.speak("One\nTwo", vocoder=hum, pause=0.5)
     boundary = speech.phonemes.tokens.index(" ")
     assert speech.alignment.durations[boundary] == frames
     assert len(speech.utterances[0].phonemes) == boundary
+
+
+def test_pauses_between_paragraphs_are_longer_than_between_sentences(voice, hum):
+    speech = voice.speak("One.\nTwo.\n\nThree.", vocoder=hum, pause=0.4)
+    ends = [offset + len(utterance.mel) for offset, utterance in zip(speech.offsets, speech.utterances, strict=True)]
+    pauses = [start - end for start, end in zip(speech.offsets[1:], ends, strict=False)]
+    assert pauses == [round(0.4 * voice.frames_per_second), round(2.5 * 0.4 * voice.frames_per_second)]
 
 
 def test_phrases_begin_and_end_without_a_click(voice, hum):

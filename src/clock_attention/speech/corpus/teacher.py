@@ -18,8 +18,8 @@ from clock_attention.speech.audio.wave import Wave
 from clock_attention.speech.corpus.metadata import check_row, read_table
 from clock_attention.speech.corpus.splits import text_key
 from clock_attention.speech.corpus.store import Rejection
-from clock_attention.speech.text.cleaning import split_phrases, split_sentences
 from clock_attention.speech.text.hibari import HibariPhonemizer
+from clock_attention.speech.text.phrases import split_phrases
 
 TEACHER_RATE = 24000
 SLOWEST, FASTEST = 0.5, 2.0
@@ -53,8 +53,8 @@ class Teacher:
     def __call__(self, reading: Reading) -> Wave:
         """float32 at 24 kHz; nothing for a text with nothing to say."""
         parts = []
-        for place, sentence in enumerate(split_sentences(reading.text)):
-            transcription = self.reader.transcription(sentence)
+        for place, sentence in enumerate(self.reader.sentences(reading.text)):
+            transcription = self.reader.transcription(sentence.tokens)
             parts.append(hibari_voice().from_phonemes(transcription, speed=reading.speed, seed=reading.seed + place))
         return np.concatenate(parts) if parts else np.zeros(0, np.float32)
 

@@ -82,7 +82,7 @@ def plain_form(character: str) -> str | None:
     if unicodedata.combining(character):
         return ""
     compatible = unicodedata.normalize("NFKC", character).replace("⁄", "/")
-    if compatible != character and all(c.isascii() and c.isprintable() or c in KNOWN for c in compatible):
+    if compatible != character and all((c.isascii() and c.isprintable()) or c in KNOWN for c in compatible):
         return compatible
     return None
 

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Sequence
 from functools import cache, lru_cache
 from typing import Any
 
-from clock_attention.speech.text.cleaning import normalize
-from clock_attention.speech.text.phonemes import PAUSES, WORD_BOUNDARY, Phonemes, Word, readable, stop
+from clock_attention.speech.text.characters import fold
+from clock_attention.speech.text.ipa import CONSONANTS, REDUCED, STRESSABLE
+from clock_attention.speech.text.ipa import phones as ipa_phones
+from clock_attention.speech.text.lexicon import Lexicon, plural_sound
+from clock_attention.speech.text.phonemes import PAUSES, WORD_BOUNDARY, Reader, Word, stop
+from clock_attention.speech.text.tokens import Kind, Token
 
 # What the unknown-word network can write besides the inventory.
 IPA_SUBSTITUTES = {"a": "ɑ", "y": "i", "ʀ": "ɹ", "ɾ": "T", "ʔ": "t", "g": "ɡ", "r": "ɹ"}
@@ -19,7 +24,19 @@ ARPABET = {
     "æ": "AE", "ɑ": "AA", "A": "EY", "ɔ": "AO", "W": "AW", "I": "AY", "ɛ": "EH", "ɜ": "ER", "i": "IY", "ɪ": "IH",
     "O": "OW", "Y": "OY", "u": "UW", "ʊ": "UH", "ʌ": "AH", "ə": "AH", "ᵊ": "AH", "ᵻ": "IH", "ɐ": "AH",
 }
+LETTER_NAMES = {
+    letter: ipa_phones(name)[0]
+    for letter, name in {
+        "A": "ˈA", "B": "bˈi", "C": "sˈi", "D": "dˈi", "E": "ˈi", "F": "ˈɛf", "G": "ʤˈi", "H": "ˈAʧ", "I": "ˈI",
+        "J": "ʤˈA",
+        "K": "kˈA", "L": "ˈɛl", "M": "ˈɛm", "N": "ˈɛn", "O": "ˈO", "P": "pˈi", "Q": "kjˈu", "R": "ˈɑɹ", "S": "ˈɛs",
+        "T": "tˈi", "U": "jˈu", "V": "vˈi", "W": "dˈʌbᵊlju", "X": "ˈɛks", "Y": "wˈI", "Z": "zˈi",
+    }.items()
+}
 # fmt: on
+RE_NAMED_LETTERS = re.compile(r"((?:[A-Za-z]\.)+)('?s)?")
+WRITTEN_AS = {"etcetera": "etc", "missus": "Mrs"}  # the forms that its lexicon knows
+RE_NOT_READ = re.compile(r"[^A-Za-z'.-]")
 
 
 @cache
@@ -31,22 +48,27 @@ def hibari_g2p() -> Any:
 
 
 @lru_cache(maxsize=16)  # the teacher and the phonemizer read the same text one after the other
-def hibari_readings(text: str) -> list[tuple[str, str, bool]]:
-    tokens = hibari_g2p().phonemize_tokens(hibari_g2p().tokenize(normalize(text)))
-    return [(token.text, token.phonemes or "", bool(token.whitespace)) for token in tokens]
+def hibari_readings(chunks: tuple[str, ...]) -> list[str]:
+    """hibari's phonemes for each of the words and marks of a sentence, read together."""
+    if not chunks:
+        return []
+    readings = [""]
+    for token in hibari_g2p().phonemize_tokens(hibari_g2p().tokenize(" ".join(chunks))):
+        readings[-1] += " " + (token.phonemes or "")
+        if token.whitespace:
+            readings.append("")
+    return readings
 
 
-class HibariPhonemizer:
+class HibariPhonemizer(Reader):
     """hibari's reader (Apache-2.0): misaki's lexicon, part-of-speech rules and a small network for unknown words.
 
-    Symbols are IPA, with the single letters A I O W Y for the diphthongs of "say", "sigh", "so", "how", "boy" and T
-    for the American flapped t; 15 vowels carry stress (ˈ primary, ˌ secondary).
+    It is given words and marks only: what numbers, signs and abbreviations stand for is decided before. Symbols are
+    IPA, with the single letters A I O W Y for the diphthongs of "say", "sigh", "so", "how", "boy" and T for the
+    American flapped t; 15 vowels carry stress (ˈ primary, ˌ secondary).
     """
 
     name = "hibari"
-    CONSONANTS = tuple("bdfhjklmnpstvwzðŋɡɹʃʒʤʧθT")
-    STRESSABLE = tuple("æɑAɔWIɛɜiɪOYuʊʌ")
-    REDUCED = tuple("əᵊᵻɐ")
     symbols: tuple[str, ...] = (
         *(WORD_BOUNDARY, ",", ".", "!", "?"),
         *CONSONANTS,
@@ -54,30 +76,35 @@ class HibariPhonemizer:
         *(stress + vowel for vowel in STRESSABLE for stress in ("", "ˈ", "ˌ")),
     )
 
-    def __call__(self, text: str) -> Phonemes:
-        return readable(text, self.units(text))
+    def transcription(self, tokens: Sequence[Token]) -> str:
+        """A phoneme string as hibari's own voice wants to be given."""
+        written = ""
+        for unit in self.units(tokens):
+            if isinstance(unit, str):
+                written += unit
+            else:
+                written += " " + " ".join("".join(phones) for phones in unit.spoken)
+        return written.strip()
 
-    def readings(self, text: str) -> list[tuple[str, str, bool]]:
-        """(written token, hibari's phonemes, whether a space follows), in order."""
-        return hibari_readings(text)
-
-    def transcription(self, text: str) -> str:
-        """hibari's own phoneme string, which is what its voice wants to be given."""
-        return "".join(phonemes + (" " if space else "") for _, phonemes, space in self.readings(text)).strip()
-
-    def units(self, text: str) -> list[Word | str]:
-        units: list[Word | str] = []
-        prefix = ""  # a currency sign is read with the number after it
-        for written, phonemes, space in self.readings(text):
-            marks = [character for character in phonemes if character in PAUSES]
-            spoken = tuple(phones for part in phonemes.split() if (phones := self.phones(part)))
-            if spoken:
-                units.append(Word(prefix + written.strip('"'), spoken))
-            units.extend(marks)
-            prefix = written if not phonemes and not space and written in "$£€" else ""
-            if space:
-                units.append(WORD_BOUNDARY)
-        return units
+    def units(self, tokens: Sequence[Token]) -> list[Word | str]:
+        chunks: list[str] = []
+        owners: list[tuple[int, str]] = []  # for each chunk its token, and the spoken word it stands for
+        for place, token in enumerate(tokens):
+            for word in [token.text] if token.pronunciation else token.spoken.split():
+                if token.kind == Kind.MARK and word not in PAUSES:
+                    continue
+                chunk = word if token.kind == Kind.MARK else as_written(word)
+                chunks.append(chunk)
+                owners.append((place, word))
+        spoken: list[list[tuple[str, ...]]] = [[] for _ in tokens]
+        for (place, word), reading in zip(owners, hibari_readings(tuple(chunks)), strict=True):
+            if tokens[place].kind != Kind.MARK and not tokens[place].pronunciation:
+                spoken[place] += letter_names(word) or [self.phones(part) for part in reading.split()]
+        return [
+            token.spoken if token.kind == Kind.MARK else Word(token.text, spoken_as(token, readings))
+            for token, readings in zip(tokens, spoken, strict=True)
+            if token.spoken
+        ]
 
     def phones(self, transcription: str) -> tuple[str, ...]:
         """Split one spoken word, moving each stress mark onto the vowel that carries it."""
@@ -86,16 +113,38 @@ class HibariPhonemizer:
             symbol = IPA_SUBSTITUTES.get(character, character)
             if character in "ˈˌ":
                 stress = character
-            elif symbol in self.STRESSABLE:
+            elif symbol in STRESSABLE:
                 phones.append(stress + symbol)
                 stress = ""
-            elif symbol in self.CONSONANTS or symbol in self.REDUCED:
+            elif symbol in CONSONANTS or symbol in REDUCED:
                 phones.append(symbol)
-                stress = "" if symbol in self.REDUCED else stress
+                stress = "" if symbol in REDUCED else stress
         return tuple(phones)
 
 
-class ArpabetPhonemizer:
+def as_written(word: str) -> str:
+    """A spoken word in the characters that hibari reads, and in few enough pieces: its work is cubic in them."""
+    return WRITTEN_AS.get(word) or RE_NOT_READ.sub("", fold(word)).strip(".-") or "a"
+
+
+def spoken_as(token: Token, readings: list[tuple[str, ...]]) -> tuple[tuple[str, ...], ...]:
+    """The pronunciation that was given for a token, or how it was read."""
+    return ipa_phones(token.pronunciation) if token.pronunciation else tuple(filter(None, readings))
+
+
+def letter_names(word: str) -> list[tuple[str, ...]]:
+    """ "F.B.I." → the names of the letters as one word, the last one stressed; nothing for other words."""
+    named = RE_NAMED_LETTERS.fullmatch(word)
+    if named is None:
+        return []
+    *head, last = [LETTER_NAMES[letter] for letter in named[1].upper() if letter.isalpha()]
+    phones = [phone.replace("ˈ", "ˌ") for name in head for phone in name] + list(last)
+    if named[2]:
+        phones += plural_sound(phones[-1])
+    return [tuple(phones)]
+
+
+class ArpabetPhonemizer(Reader):
     """hibari's reading in 39 unstressed ARPAbet phonemes; with boundary, pause and stop, the paper's 42 symbols."""
 
     name = "arpabet"
@@ -107,16 +156,14 @@ class ArpabetPhonemizer:
     # fmt: on
     symbols: tuple[str, ...] = (WORD_BOUNDARY, ",", ".", *PHONES)
 
-    def __init__(self) -> None:
-        self.reader = HibariPhonemizer()
+    def __init__(self, lexicon: Lexicon | None = None) -> None:
+        super().__init__(lexicon)
+        self.reader = HibariPhonemizer(lexicon)
 
-    def __call__(self, text: str) -> Phonemes:
-        return readable(text, self.units(text))
-
-    def units(self, text: str) -> list[Word | str]:
+    def units(self, tokens: Sequence[Token]) -> list[Word | str]:
         return [
             stop(unit) if isinstance(unit, str) else Word(unit.text, tuple(self.phones(part) for part in unit.spoken))
-            for unit in self.reader.units(text)
+            for unit in self.reader.units(tokens)
         ]
 
     def phones(self, ipa: Iterable[str]) -> tuple[str, ...]:

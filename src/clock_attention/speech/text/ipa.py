@@ -19,11 +19,76 @@ EQUIVALENT = {
     **{"aʊ": "W", "ɔɪ": "Y", "ɒɪ": "Y", "ɔʏ": "Y", "ej": "A", "aj": "I", "ow": "O", "aw": "W", "oj": "Y", "ɔj": "Y"},
     **{"ɛə": "ɛ", "eə": "ɛ", "ɪə": "iə", "ʊə": "ʊə", "ɚ": "əɹ", "ɝ": "ɜɹ", "ɑ̃": "ɑn", "ɛ̃": "æn", "ɔ̃": "ɔn", "œ̃": "ʌn"},
     **{"ã": "ɑn", "õ": "On", "n̩": "ᵊn", "l̩": "ᵊl", "m̩": "ᵊm", "ɹ̩": "əɹ", "kʰ": "k", "pʰ": "p", "tʰ": "t"},
-    **{"r": "ɹ", "g": "ɡ", "e": "A", "a": "ɑ", "o": "O", "ɒ": "ɑ", "y": "u", "ø": "ɜ", "œ": "ɜ", "ʏ": "u", "ɨ": "ᵻ", "ʉ": "u"},
-    **{"ɘ": "ə", "ɵ": "ə", "ɤ": "ʌ", "ɯ": "u", "ɞ": "ɜ", "ɶ": "æ", "ɾ": "T", "ʔ": "t", "x": "k", "χ": "k", "ɣ": "ɡ", "ç": "h"},
-    **{"ʁ": "ɹ", "ʀ": "ɹ", "ɻ": "ɹ", "ɽ": "ɹ", "ʍ": "w", "ɥ": "j", "ɲ": "nj", "ʎ": "lj", "ɬ": "l", "ɫ": "l", "ɭ": "l", "ʋ": "v"},
-    **{"β": "v", "ɸ": "f", "ɱ": "m", "ɳ": "n", "ʂ": "ʃ", "ʐ": "ʒ", "ɕ": "ʃ", "ʑ": "ʒ", "ɟ": "ɡ", "c": "k", "q": "k", "ɦ": "h"},
-    **{"ħ": "h", "ʕ": "h", "ɴ": "ŋ", "ɰ": "w", "ʈ": "t", "ɖ": "d", "ʦ": "ts", "ʣ": "dz", "ɢ": "ɡ", "ƶ": "ʒ", "Q": "O", "ʘ": "p"},
+    **{
+        "r": "ɹ",
+        "g": "ɡ",
+        "e": "A",
+        "a": "ɑ",
+        "o": "O",
+        "ɒ": "ɑ",
+        "y": "u",
+        "ø": "ɜ",
+        "œ": "ɜ",
+        "ʏ": "u",
+        "ɨ": "ᵻ",
+        "ʉ": "u",
+    },
+    **{
+        "ɘ": "ə",
+        "ɵ": "ə",
+        "ɤ": "ʌ",
+        "ɯ": "u",
+        "ɞ": "ɜ",
+        "ɶ": "æ",
+        "ɾ": "T",
+        "ʔ": "t",
+        "x": "k",
+        "χ": "k",
+        "ɣ": "ɡ",
+        "ç": "h",
+    },
+    **{
+        "ʁ": "ɹ",
+        "ʀ": "ɹ",
+        "ɻ": "ɹ",
+        "ɽ": "ɹ",
+        "ʍ": "w",
+        "ɥ": "j",
+        "ɲ": "nj",
+        "ʎ": "lj",
+        "ɬ": "l",
+        "ɫ": "l",
+        "ɭ": "l",
+        "ʋ": "v",
+    },
+    **{
+        "β": "v",
+        "ɸ": "f",
+        "ɱ": "m",
+        "ɳ": "n",
+        "ʂ": "ʃ",
+        "ʐ": "ʒ",
+        "ɕ": "ʃ",
+        "ʑ": "ʒ",
+        "ɟ": "ɡ",
+        "c": "k",
+        "q": "k",
+        "ɦ": "h",
+    },
+    **{
+        "ħ": "h",
+        "ʕ": "h",
+        "ɴ": "ŋ",
+        "ɰ": "w",
+        "ʈ": "t",
+        "ɖ": "d",
+        "ʦ": "ts",
+        "ʣ": "dz",
+        "ɢ": "ɡ",
+        "ƶ": "ʒ",
+        "Q": "O",
+        "ʘ": "p",
+    },
 }
 IGNORED = frozenset("ːˑ.‿ʰʲʷˠˤ̪̯̩̥̬̃͡ ̆̈̊'ˑ-")
 OWN = frozenset((*CONSONANTS, *STRESSABLE, *REDUCED))
@@ -54,7 +119,9 @@ def phones_of_word(written: str) -> tuple[str, ...]:
         match = RE_SYMBOL.match(symbols, place)
         if match is None:
             if character not in IGNORED and not unicodedata.combining(character):
-                raise ValueError(f"{character!r} in {written!r} is no IPA symbol: see the table in docs, or respell the word")
+                raise ValueError(
+                    f"{character!r} in {written!r} is no IPA symbol: see the table in docs, or respell the word"
+                )
             place += 1
             continue
         for symbol in EQUIVALENT.get(match.group(), match.group()):
@@ -62,4 +129,7 @@ def phones_of_word(written: str) -> tuple[str, ...]:
             if symbol in STRESSABLE or symbol in REDUCED:
                 stress = ""
         place = match.end()
+    vowels = [place for place, phone in enumerate(found) if phone[-1] in STRESSABLE]
+    if len(vowels) == 1 and found[vowels[0]] in STRESSABLE:
+        found[vowels[0]] = "ˈ" + found[vowels[0]]  # a single syllable is stressed, though dictionaries do not write it
     return tuple(found)

@@ -27,6 +27,7 @@ else:
 LONGEST_ENTRY = 60  # characters of a word
 RE_LETTERS = re.compile(rf"[^\W\d_]{{1,{LONGEST_ENTRY}}}(?:['-][^\W\d_]{{1,{LONGEST_ENTRY}}}){{0,3}}")
 RE_CHUNK = re.compile(rf"[^\s\"(\[{{<]{{1,{LONGEST_ENTRY}}}")
+ACCENT_MATTERS = ("Hermès", "Jesús")  # without it, another name
 TRAILING = ".,;:!?…\"')]}>—–-"
 RE_RESPELLING = re.compile(r"[^\W\d_][^\W\d_' .-]*(?:[' .-]+[^\W\d_]+)*\.?")
 
@@ -77,7 +78,11 @@ def token(written: str, reading: str, suffix: str, place: int) -> Token:
 
 def possessive(reading: str) -> str:
     """The sound of 's after a transcription."""
-    last = phones(reading)[-1][-1]
+    return plural_sound(phones(reading)[-1][-1])
+
+
+def plural_sound(last: str) -> str:
+    """How an s is spoken after a phone: cats, dogs, horses."""
     if last in ("s", "z", "ʃ", "ʒ", "ʧ", "ʤ"):
         return "ᵻz"
     return "s" if last in ("p", "t", "k", "f", "θ") else "z"
@@ -102,7 +107,10 @@ def parse_lexicon(content: str, name: str) -> Lexicon:
     try:
         entries = tomllib.loads(content)
     except tomllib.TOMLDecodeError as error:
-        raise ValueError(f'{name}: not TOML ({error}); write one entry a line: Siobhan = "/ʃɪˈvɔːn/"') from None
+        raise ValueError(
+            f'{name}: not TOML ({error}); write one entry a line, Siobhan = "/ʃɪˈvɔːn/", '
+            'and words with other characters than A-Z in quotes, "Dvořák" = "/ˈdvɔːrʒɑːk/"'
+        ) from None
     checked = {}
     for word, reading in entries.items():
         if not isinstance(reading, str):
@@ -133,4 +141,5 @@ def built_in() -> Lexicon:
     """Frequent names whose spelling misleads, also without their accents."""
     content = (files("clock_attention.speech.text") / "names.toml").read_text(encoding="utf-8")
     names = parse_lexicon(content, "built-in lexicon").entries
-    return Lexicon({**{fold(name): reading for name, reading in names.items()}, **names})
+    without_accents = {fold(name): reading for name, reading in names.items() if name not in ACCENT_MATTERS}
+    return Lexicon({**without_accents, **names})

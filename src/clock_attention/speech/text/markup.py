@@ -8,14 +8,17 @@ from __future__ import annotations
 import html
 import re
 from dataclasses import dataclass
+from itertools import pairwise
+
+from clock_attention.speech.text.tokens import word_set
 
 # Tags that stand between lines or paragraphs; all other known ones vanish without a trace.
-PARAGRAPH_TAGS = frozenset("p h1 h2 h3 h4 h5 h6 blockquote ul ol table section article header footer title".split())
-LINE_TAGS = frozenset("br div li tr dt dd hr pre option figcaption".split())
-INLINE_TAGS = frozenset(
-    "a abbr audio b bdi big body button center cite code data del details dfn em figure font form head html i img input "
-    "ins kbd label link main mark meta nav q s samp script small span strike strong style sub summary sup svg tbody td "
-    "tfoot th thead time tt u var video wbr speak prosody emphasis break phoneme say-as voice w lang".split()
+PARAGRAPH_TAGS = word_set("p h1 h2 h3 h4 h5 h6 blockquote ul ol table section article header footer title")
+LINE_TAGS = word_set("br div li tr dt dd hr pre option figcaption")
+INLINE_TAGS = word_set(
+    "a abbr audio b bdi big body button center cite code data del details dfn em figure font form head html i img "
+    "input ins kbd label link main mark meta nav q s samp script small span strike strong style sub summary sup "
+    "svg tbody td tfoot th thead time tt u var video wbr speak prosody emphasis break phoneme say-as voice w lang"
 )
 SKIPPED_TAGS = ("script", "style")  # with their content
 LONGEST_TAG = 500
@@ -103,7 +106,7 @@ def joined_lines(paragraph: str) -> str:
     width = max(map(len, lines))
     wrapped = len(lines) > 1 and NARROWEST <= width <= WIDEST
     joined = lines[:1]
-    for previous, line in zip(lines, lines[1:], strict=False):
+    for previous, line in pairwise(lines):
         first = line.strip().partition(" ")[0]
         soft = first[:1].islower() or (wrapped and len(previous.rstrip()) + 1 + len(first) > width)
         joined += [" " if soft and first and previous.strip() else "\n", line]

@@ -10,11 +10,14 @@ boundaries and punctuation are counted.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from clock_attention.speech.text.cleaning import clean
+from clock_attention.speech.text.characters import composed, plain
+from clock_attention.speech.text.lexicon import Lexicon, built_in
+from clock_attention.speech.text.sentences import Sentence, sentences
+from clock_attention.speech.text.tokens import Token
 
 logger = logging.getLogger(__name__)
 
@@ -66,7 +69,42 @@ class Phonemizer(Protocol):
     @property
     def symbols(self) -> tuple[str, ...]: ...
 
-    def __call__(self, text: str) -> Phonemes: ...
+    def __call__(self, text: str) -> Phonemes:
+        """Read a whole text as one utterance."""
+        ...
+
+    def sentences(self, text: str) -> list[Sentence]:
+        """The sentences of a text, with the phonemizer's lexicon applied."""
+        ...
+
+    def read(self, sentence: Sentence) -> Phonemes:
+        """Read one of them."""
+        ...
+
+
+class Reader:
+    """What all phonemizers share: one front end that says which words a text stands for, and a lexicon.
+
+    The words of `lexicon` win over the built-in names.
+    """
+
+    def __init__(self, lexicon: Lexicon | None = None) -> None:
+        self.lexicon = built_in().extended(lexicon)
+
+    def sentences(self, text: str) -> list[Sentence]:
+        return sentences(text, self.lexicon)
+
+    def __call__(self, text: str) -> Phonemes:
+        found = self.sentences(text)
+        tokens = [token for sentence in found for token in sentence.tokens]
+        return readable(text, found[0].dropped if found else plain(composed(text)).dropped, self.units(tokens))
+
+    def read(self, sentence: Sentence) -> Phonemes:
+        return readable(sentence.text, sentence.dropped, self.units(sentence.tokens))
+
+    def units(self, tokens: Sequence[Token]) -> list[Word | str]:
+        """Words with their phonemes, and marks, in order."""
+        raise NotImplementedError
 
 
 class UnreadableTextError(ValueError):
@@ -105,10 +143,9 @@ def assemble(units: Iterable[Word | str]) -> Phonemes:
     return Phonemes(tuple(tokens), tuple(word_index), tuple(words))
 
 
-def readable(text: str, units: Iterable[Word | str]) -> Phonemes:
+def readable(text: str, dropped: str, units: Iterable[Word | str]) -> Phonemes:
     """`assemble`, with a warning for characters that were dropped and an error when nothing is left."""
     phonemes = assemble(units)
-    dropped = clean(text)[1]
     if not phonemes.words:
         reason = f"; {dropped!r} cannot be read" if dropped else ""
         raise UnreadableTextError(f"no phonemes in {text!r}{reason}: give at least one English word or number")

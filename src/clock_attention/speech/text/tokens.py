@@ -142,6 +142,11 @@ def tokens_of(kind: Kind, match: re.Match[str], reading: str | Sequence[Part]) -
         yield Token(part.kind or kind, part.text, part.spoken, start, place, part.ends_sentence, part.pronunciation)
 
 
+def word_set(words: str) -> frozenset[str]:
+    """Words written one after the other, as rules list them."""
+    return frozenset(words.split())
+
+
 # What stands around a match. Only so many characters are looked at.
 NEARBY = 48
 RE_WORD_BEFORE = re.compile(r"([^\W\d_][^\W\d_'.]{0,30})\.?[\s,:\"'(#-]{0,6}$")

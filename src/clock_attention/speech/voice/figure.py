@@ -17,7 +17,7 @@ from torch import Tensor
 from clock_attention.alignment import FloatArray
 from clock_attention.files import check_writable, replacing
 from clock_attention.speech.audio.wave import Wave
-from clock_attention.speech.text.cleaning import clean
+from clock_attention.speech.text.characters import composed, plain
 from clock_attention.speech.text.phonemes import WORD_BOUNDARY
 from clock_attention.speech.voice.utterance import Utterance, alignment_matrix, word_intervals
 from clock_attention.timestamps import Alignment, Interval
@@ -155,7 +155,7 @@ def draw(speech: Drawable, *, waveform: bool = True) -> Figure:
 
 
 def caption(speech: Drawable, view: View) -> str:
-    text = clean(speech.text)[0]
+    text = " ".join(plain(composed(speech.text)).text.split())
     text = text if len(text) <= 100 else f"{text[:100]}…"
     spoken = sum(len(utterance.mel) for utterance in view.utterances)
     part = "" if view.complete else "the beginning: "

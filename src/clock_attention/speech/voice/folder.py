@@ -2,6 +2,7 @@
 
 VOICE/voice.json           model options, phoneme inventory, mel definition, statistics, pace, where it comes from
 VOICE/model.safetensors    the weights
+VOICE/lexicon.toml         optional: words with a pronunciation of their own
 VOICE/autoregressive/      optional: another voice, of the same speaker, for autoregressive decoding
 """
 
@@ -9,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from importlib import resources
 from pathlib import Path
@@ -27,6 +28,7 @@ from clock_attention.speech.model.build import AcousticModel, build_model
 from clock_attention.speech.model.config import AcousticConfig, key_of
 from clock_attention.speech.model.model import SpeechModel
 from clock_attention.speech.model.weights import weights_fault
+from clock_attention.speech.text.lexicon import Lexicon, load_lexicon
 from clock_attention.speech.text.phonemes import Phonemizer
 from clock_attention.speech.text.phonemizers import phonemizer
 from clock_attention.speech.training.config import TrainingConfig
@@ -38,7 +40,7 @@ if TYPE_CHECKING:
     from clock_attention.speech.vocoder.vocoder import Vocoder
 
 FORMAT = 1
-CARD, WEIGHTS = "voice.json", "model.safetensors"
+CARD, WEIGHTS, LEXICON = "voice.json", "model.safetensors", "lexicon.toml"
 DEFAULT = "default"
 
 
@@ -79,6 +81,7 @@ class VoiceFolder:
     card: VoiceCard
     model: AcousticModel
     path: Path
+    lexicon: Lexicon | None = None  # wins over the built-in names
     _vocoders: dict[str, Vocoder] = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
@@ -112,7 +115,7 @@ class VoiceFolder:
             for attention in model.clock_layers:
                 # Loading the compiled kernel takes two seconds and saves a few milliseconds a sentence.
                 attention.impl = "portable"
-        return cls(card, model.eval().requires_grad_(False), folder)
+        return cls(card, model.eval().requires_grad_(False), folder, read_lexicon(folder))
 
     @property
     def language(self) -> Language:
@@ -142,13 +145,18 @@ class VoiceFolder:
     @cached_property
     def phonemizer(self) -> Phonemizer:
         """The reader that the voice was trained with; refuses one whose inventory has changed since."""
-        reader = phonemizer(self.language.phonemizer)
+        reader = phonemizer(self.language.phonemizer, self.lexicon)
         if reader.symbols != self.language.symbols:
             raise VoiceError(
                 f"{self.path} was trained with another inventory of the phonemizer {reader.name!r}: train it again "
                 "with this version, or use the version that it was made with"
             )
         return reader
+
+    def with_lexicon(self, lexicon: Lexicon | str | Path) -> Self:
+        """This voice with further words, which win over its own; a path is that of a TOML file."""
+        added = lexicon if isinstance(lexicon, Lexicon) else load_lexicon(lexicon)
+        return replace(self, lexicon=self.lexicon.extended(added) if self.lexicon else added)
 
     def vocoder(self, name: str | Path | Vocoder = "auto") -> Vocoder:
         """The vocoder of this name for the voice's mel (see `load_vocoder`), loaded once; vocoders pass through."""
@@ -207,6 +215,15 @@ def read_card(folder: Path) -> VoiceCard:
             f"inventory of {len(card.language.symbols)} symbols and a mel of {card.language.mel.n_mels} bins"
         )
     return card
+
+
+def read_lexicon(folder: Path) -> Lexicon | None:
+    if not (folder / LEXICON).is_file():
+        return None
+    try:
+        return load_lexicon(folder / LEXICON)
+    except ValueError as error:
+        raise VoiceError(str(error)) from None
 
 
 def check_weights(path: Path, expected: Mapping[str, Tensor], found: Mapping[str, Tensor]) -> None:

@@ -14,21 +14,27 @@ from safetensors.torch import save_file
 from clock_attention import __version__
 from clock_attention.files import replacing, write_atomically
 from clock_attention.speech.model.build import build_model
+from clock_attention.speech.text.lexicon import load_lexicon
 from clock_attention.speech.training.progress import read_log
 from clock_attention.speech.training.run import RunDescription
-from clock_attention.speech.voice.folder import CARD, WEIGHTS, Provenance, VoiceCard, check_weights, digest
+from clock_attention.speech.voice.folder import CARD, LEXICON, WEIGHTS, Provenance, VoiceCard, check_weights, digest
 from clock_attention.speech.voice.voice import Voice
 
 
-def export(run: Path, folder: Path, *, licence: str, which: str = "best", half: bool = False) -> VoiceCard:
+def export(
+    run: Path, folder: Path, *, licence: str, which: str = "best", half: bool = False, lexicon: Path | None = None
+) -> VoiceCard:
     """Write the weights of a run, averaged ones where it has them, and all it takes to use them.
 
     Args:
         which: "best" (lowest validation loss), "last", or the path of a checkpoint.
         half: store weights in half precision; they are computed with in single precision all the same.
+        lexicon: a TOML file of words that the voice is to keep.
     """
     from clock_attention.speech.training import checkpoints as checkpoint
 
+    if lexicon is not None:
+        load_lexicon(lexicon)  # refused before anything is written
     description = RunDescription.read(run)
     best = run / "checkpoints" / "best.pt"
     if which == "last" or (which == "best" and not best.exists()):
@@ -58,6 +64,8 @@ def export(run: Path, folder: Path, *, licence: str, which: str = "best", half: 
         save_file({name: tensor.to(dtype).contiguous() for name, tensor in weights.items()}, temporary)
         temporary.chmod(0o644)  # safetensors keeps what it writes to its owner
     card = card.model_copy(update={"weights_sha256": digest(folder / WEIGHTS)})
+    if lexicon is not None:
+        write_atomically(folder / LEXICON, lexicon.read_text(encoding="utf-8-sig"))
     write_atomically(folder / CARD, card.model_dump_json(indent=1))
     return card
 

@@ -22,6 +22,7 @@ PHRASE_SHARE = 0.75
 LONGEST_PHRASE = 110  # phonemes, where a voice does not say how long the utterances were that it has learned from
 LONGEST_ALIGNED = 220  # phonemes of a voice that was trained along alignments, which do not blur with length
 PAUSE = 0.3  # seconds between sentences, at natural pace
+PARAGRAPH = 2.5  # pauses between paragraphs, in those between sentences
 PHRASE_PAUSE = 0.1  # seconds after punctuation at which a very long sentence had to be cut
 # What it costs to cut a sentence after these, in shares of a phrase's length.
 CUT_COST = {".": 0.0, "!": 0.0, "?": 0.0, ",": 0.1, WORD_BOUNDARY: 1.0}

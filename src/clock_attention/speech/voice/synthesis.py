@@ -30,16 +30,18 @@ from clock_attention.speech.text.phonemes import (
     joined,
     token_ids,
 )
+from clock_attention.speech.text.sentences import Sentence as WrittenSentence
 from clock_attention.speech.voice.folder import VoiceFolder
 from clock_attention.speech.voice.pacing import (
     FEWEST_FRAMES,
+    PARAGRAPH,
     Pacing,
     Phrase,
     check_duration,
     cut_phrases,
     share_frames,
 )
-from clock_attention.speech.voice.request import Request, well_formed, without_long_runs
+from clock_attention.speech.voice.request import Request, well_formed
 from clock_attention.speech.voice.speech import Speech
 from clock_attention.speech.voice.utterance import Utterance, alignment_matrix
 from clock_attention.timestamps import Alignment, Interval
@@ -211,26 +213,20 @@ def estimated_seconds(voice: VoiceFolder, phrases: Sequence[Phrase], pacing: Pac
 
 def readings(voice: VoiceFolder, request: Request) -> Iterator[Sentence]:
     """The readable sentences of a text, each but the last closed by a boundary token that can hold the pause."""
-    previous: tuple[str, Phonemes] | None = None
+    previous: tuple[WrittenSentence, Phonemes] | None = None
     for sentence in request.sentences:
         try:
-            phonemes = voice.phonemizer(without_long_runs(sentence))
+            phonemes = voice.phonemizer.read(sentence)
         except UnreadableTextError:
-            logger.warning("skipped %r: nothing in it can be read aloud", sentence[:60])
+            logger.warning("skipped %r: nothing in it can be read aloud", sentence.text[:60])
             continue
         if previous is not None:
             closed = with_boundary(previous[1])
-            yield Sentence(previous[0], closed, cut_phrases(closed, request.pause, voice.longest_phrase))
+            pause = request.pause * (PARAGRAPH if previous[0].ends_paragraph else 1)
+            yield Sentence(previous[0].text, closed, cut_phrases(closed, pause, voice.longest_phrase))
         previous = sentence, phonemes
     if previous is not None:
-        yield Sentence(*previous, cut_phrases(previous[1], 0.0, voice.longest_phrase))
-
-
-def with_silences(phonemes: Phonemes) -> Phonemes:
-    """With the silence before and after as word boundaries."""
-    return Phonemes(
-        (WORD_BOUNDARY, *phonemes.tokens, WORD_BOUNDARY), (NO_WORD, *phonemes.word_index, NO_WORD), phonemes.words
-    )
+        yield Sentence(previous[0].text, previous[1], cut_phrases(previous[1], 0.0, voice.longest_phrase))
 
 
 def with_boundary(phonemes: Phonemes) -> Phonemes:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -31,7 +31,7 @@ class Voice(VoiceFolder):
         if decoding == self.card.model.decoding:
             return self
         if decoding == AUTOREGRESSIVE and (self.path / AUTOREGRESSIVE / CARD).is_file():
-            return Voice.load(self.path / AUTOREGRESSIVE, self.device)
+            return replace(Voice.load(self.path / AUTOREGRESSIVE, self.device), lexicon=self.lexicon)
         raise VoiceError(
             f"{self.path}: this voice has no {decoding} decoder, only a {self.card.model.decoding} one"
             + (
@@ -59,7 +59,8 @@ class Voice(VoiceFolder):
             duration: of the whole, pauses included, exact to the mel frame: 3.2, "3.2s" or "3200ms".
             seed: of anything random in a vocoder or decoder.
             vocoder: a name or path for `load_vocoder`, or a vocoder.
-            pause: seconds between sentences at natural pace; they scale with the speech.
+            pause: seconds between sentences at natural pace, and 2.5 times as many between paragraphs; they scale with
+                the speech.
         """
         pieces = self.stream(text, pace=pace, mpr=mpr, duration=duration, seed=seed, vocoder=vocoder, pause=pause)
         return join(list(pieces), text)
@@ -81,13 +82,20 @@ class Voice(VoiceFolder):
         A text that will last longer than `most_seconds` is refused before any of it is spoken.
         """
         request = Request.of(
-            text, pace=pace, mpr=mpr, duration=duration, seed=seed, pause=pause, most_seconds=most_seconds
+            text,
+            pace=pace,
+            mpr=mpr,
+            duration=duration,
+            seed=seed,
+            pause=pause,
+            most_seconds=most_seconds,
+            lexicon=self.lexicon,
         )
         return self.perform(request, vocoder)
 
     def perform(self, request: Request, vocoder: str | Path | Vocoder = "auto") -> Iterator[Speech]:
         """Speak a request sentence by sentence."""
-        return synthesis.stream(self, request, self.vocoder(vocoder))
+        return synthesis.stream(self, request.read_with(self.lexicon), self.vocoder(vocoder))
 
     def utter(
         self,

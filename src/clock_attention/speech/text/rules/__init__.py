@@ -30,4 +30,5 @@ RULES: tuple[Rule, ...] = (
     *abbreviations.RULES,
     *letters.RULES,
     *words.RULES,
+    *quantities.LEFT_OVER,
 )

@@ -5,7 +5,16 @@ from __future__ import annotations
 import re
 
 from clock_attention.speech.text.rules.endings import STARTERS, with_stop
-from clock_attention.speech.text.tokens import Kind, Reading, Rule, after, after_closely, before_closely, left_of, right_of
+from clock_attention.speech.text.tokens import (
+    Kind,
+    Reading,
+    Rule,
+    after,
+    after_closely,
+    before_closely,
+    left_of,
+    right_of,
+)
 
 # Before a name. Those in BARE also without a stop.
 TITLES = {
@@ -13,7 +22,14 @@ TITLES = {
     **{"Ft": "fort", "Gen": "general", "Gov": "governor", "Sen": "senator", "Rep": "representative", "Capt": "captain"},
     **{"Lt": "lieutenant", "Col": "colonel", "Sgt": "sergeant", "Cmdr": "commander", "Rev": "reverend"},
     **{"Hon": "honorable", "Pres": "president", "Supt": "superintendent", "Cpl": "corporal", "Maj": "major"},
-    **{"Adm": "admiral", "Fr": "father", "Msgr": "monsignor", "Messrs": "messieurs", "Mme": "madame", "Atty": "attorney"},
+    **{
+        "Adm": "admiral",
+        "Fr": "father",
+        "Msgr": "monsignor",
+        "Messrs": "messieurs",
+        "Mme": "madame",
+        "Atty": "attorney",
+    },
     **{"Amb": "ambassador", "Sec": "secretary", "Pvt": "private", "Det": "detective", "Insp": "inspector"},
 }
 BARE = frozenset({"Mr", "Mrs", "Ms", "Dr", "Prof", "St", "Mt", "Ft"})
@@ -28,22 +44,73 @@ CLOSING = {
     **{"approx": "approximately", "asst": "assistant", "Asst": "assistant", "Univ": "university", "univ": "university"},
     **{"Attn": "attention", "attn": "attention", "Assn": "association", "assn": "association", "Govt": "government"},
     **{"govt": "government", "intl": "international", "Intl": "international", "natl": "national", "max": "maximum"},
-    **{"avg": "average", "incl": "including", "excl": "excluding", "assoc": "associate", "gen": "general", "co": "company"},
-    **{"Tel": "telephone", "tel": "telephone", "doz": "dozen", "orig": "original", "cont": "continued", "Approx": "approximately"},
+    **{
+        "avg": "average",
+        "incl": "including",
+        "excl": "excluding",
+        "assoc": "associate",
+        "gen": "general",
+        "co": "company",
+    },
+    **{
+        "Tel": "telephone",
+        "tel": "telephone",
+        "doz": "dozen",
+        "orig": "original",
+        "cont": "continued",
+        "Approx": "approximately",
+    },
 }
 # Read without a stop as well.
-STOPLESS = {"Ave": "avenue", "Blvd": "boulevard", "Rd": "road", "Hwy": "highway", "Ltd": "limited", "Jr": "junior", "Sr": "senior"}
-STOPLESS |= {"vs": "versus", "aka": "also known as", "AKA": "also known as", "ctrl": "control", "Ctrl": "control", "approx": "approximately"}
+STOPLESS = {
+    "Ave": "avenue",
+    "Blvd": "boulevard",
+    "Rd": "road",
+    "Hwy": "highway",
+    "Ltd": "limited",
+    "Jr": "junior",
+    "Sr": "senior",
+}
+STOPLESS |= {
+    "vs": "versus",
+    "aka": "also known as",
+    "AKA": "also known as",
+    "ctrl": "control",
+    "Ctrl": "control",
+    "approx": "approximately",
+}
 # Before a number only: singular, and plural where there is one.
 REFERENCES = {
-    **{"no": "number", "nos": "numbers", "fig": "figure", "figs": "figures", "p": "page", "pp": "pages", "vol": "volume"},
+    **{
+        "no": "number",
+        "nos": "numbers",
+        "fig": "figure",
+        "figs": "figures",
+        "p": "page",
+        "pp": "pages",
+        "vol": "volume",
+    },
     **{"vols": "volumes", "ch": "chapter", "chs": "chapters", "sec": "section", "secs": "sections", "eq": "equation"},
     **{"eqs": "equations", "art": "article", "para": "paragraph", "rm": "room", "apt": "apartment", "ext": "extension"},
-    **{"ste": "suite", "hwy": "highway", "rte": "route", "op": "opus", "est": "established", "c": "circa", "ca": "circa"},
+    **{
+        "ste": "suite",
+        "hwy": "highway",
+        "rte": "route",
+        "op": "opus",
+        "est": "established",
+        "c": "circa",
+        "ca": "circa",
+    },
     **{"tab": "table", "ver": "version", "bk": "book", "pt": "part"},
 }
 LATIN = {"e.g.": "for example", "i.e.": "that is", "cf.": "compare", "Cf.": "compare", "vs.": "versus", "Vs.": "versus"}
-LATIN |= {"et al.": "et al", "viz.": "namely", "a.k.a.": "also known as", "A.k.a.": "also known as", "A.K.A.": "also known as"}
+LATIN |= {
+    "et al.": "et al",
+    "viz.": "namely",
+    "a.k.a.": "also known as",
+    "A.k.a.": "also known as",
+    "A.K.A.": "also known as",
+}
 LATIN |= {"w/o": "without", "w/": "with", "b/c": "because", "E.g.": "for example", "I.e.": "that is", "ca.": "circa"}
 RE_STREET_BEFORE = re.compile(r"(?:[A-Z][a-z]+|\d{1,3}(?:st|nd|rd|th)) $")
 RE_NUMBERED_STREET = re.compile(r"\d{1,5} (?:[A-Z][a-z]+ ){1,3}$")
@@ -85,8 +152,12 @@ def read_reference(match: re.Match[str]) -> Reading:
     word = match[1].lower()
     if word == "no" and match[1] == "no":
         counted = re.match(r" ?\d{1,6} ([a-z]+)", right_of(match, 24))
-        if counted and (counted[1].endswith("s") and counted[1] not in ("is", "was", "has") or counted[1] == "people"):
+        if counted and (
+            (counted[1].endswith("s") and counted[1] not in ("is", "was", "has")) or counted[1] == "people"
+        ):
             return None
+    if word in ("c", "ca") and not re.match(r" ?\d{3,4}(?!\d)", right_of(match)):
+        return None
     return REFERENCES[word]
 
 
@@ -114,7 +185,7 @@ def read_latin(match: re.Match[str]) -> Reading:
     written = match.group()
     if written.startswith("w/") and written == "w/" and not re.match(r"\s?\w", right_of(match, 2)):
         return None
-    return LATIN[re.sub(r"\s+", " ", written)]
+    return LATIN.get(written) or LATIN.get(written.replace(" ", ""))
 
 
 def read_versus(match: re.Match[str]) -> Reading:
@@ -123,7 +194,7 @@ def read_versus(match: re.Match[str]) -> Reading:
 
 
 RULES = [
-    Rule(Kind.ABBREVIATION, "l", re.compile(rf"\b(?:{alternatives(LATIN)})(?![\w])"), read_latin),
+    Rule(Kind.ABBREVIATION, "l", re.compile(rf"\b(?:{alternatives(LATIN)}|[ei]\. [ge]\.)(?![\w])"), read_latin),
     Rule(Kind.ABBREVIATION, "l", re.compile(r"\bv\.(?= )"), read_versus),
     Rule(Kind.ABBREVIATION, "l", re.compile(rf"\b({alternatives(REFERENCES)})\.(?= ?[A-Z]?\d)", re.I), read_reference),
     Rule(Kind.ABBREVIATION, "l", re.compile(r"\b((?:ap|rm|ex)t)\b(?= \d)", re.I), read_reference),

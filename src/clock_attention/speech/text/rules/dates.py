@@ -6,7 +6,17 @@ import re
 
 from clock_attention.speech.text.numbers import cardinal, ordinal, year
 from clock_attention.speech.text.rules.endings import with_stop
-from clock_attention.speech.text.tokens import Kind, Part, Reading, Rule, before, before_closely, left_of, right_of
+from clock_attention.speech.text.tokens import (
+    Kind,
+    Part,
+    Reading,
+    Rule,
+    before,
+    before_closely,
+    left_of,
+    right_of,
+    word_set,
+)
 
 MONTHS = (
     *("January", "February", "March", "April", "May", "June", "July"),
@@ -20,7 +30,7 @@ DAY_ABBREVIATION = "|".join(sorted(DAYS, key=len, reverse=True))
 MONTH_ABBREVIATION = "|".join(sorted(SHORT_MONTHS, key=len, reverse=True))
 SUFFIX = r"(?:st|nd|rd|th)?"
 NOT_A_DAY = r"(?![\d:%°$]|[.,/]\d|[stnr][tdh])"
-DATED = frozenset("on by until till before after since due from dated date through expires".split())
+DATED = word_set("on by until till before after since due from dated date through expires")
 
 
 def month_name(written: str) -> str:
@@ -50,7 +60,11 @@ def read_day_month(match: re.Match[str]) -> Reading:
         return None
     article = "" if before_closely(match).lower() == "the" else "the "
     parts = [Part(day + (match["suffix"] or ""), article + ordinal(int(day)))]
-    parts += [Part("of", "of", Kind.WORD), Part(month, month_name(month))] if of else [Part(month, f"of {month_name(month)}")]
+    parts += (
+        [Part("of", "of", Kind.WORD), Part(month, month_name(month))]
+        if of
+        else [Part(month, f"of {month_name(month)}")]
+    )
     if full:
         parts += [*([Part(",", ",", Kind.MARK)] if match["comma"] else []), Part(full, year(int(full)), Kind.YEAR)]
     return parts
@@ -127,7 +141,8 @@ RULES = [
         Kind.DATE,
         "l",
         re.compile(
-            rf"\b(?P<month>{MONTH}) (?P<day>\d{{1,2}})(?P<suffix>{SUFFIX}){NOT_A_DAY}(?P<dash>)(?P<last>)(?P<comma>)(?P<year>)"
+            rf"\b(?P<month>{MONTH}) (?P<day>\d{{1,2}})(?P<suffix>{SUFFIX}){NOT_A_DAY}"
+            r"(?P<dash>)(?P<last>)(?P<comma>)(?P<year>)"
         ),
         read_month_day,
     ),
@@ -142,7 +157,7 @@ RULES = [
     ),
     Rule(Kind.DATE, "d", re.compile(r"(\d{1,2})/(\d{1,2})/(\d{4}|\d{2})(?![\d/])"), read_slashes),
     Rule(Kind.DATE, "d", re.compile(r"(\d{4})[-/.](\d{2})[-/.](\d{2})(?![\d/-])"), read_iso),
-    Rule(Kind.DATE, "d", re.compile(r"(\d{1,2})\.(\d{1,2})\.(\d{4})(?![\d.]*\d)"), read_dots),
+    Rule(Kind.DATE, "d", re.compile(r"(\d{1,2})\.(\d{1,2})\.(\d{4})(?!\.?\d)"), read_dots),
     Rule(Kind.DATE, "d", re.compile(rf"(\d{{1,2}})-({MONTH_ABBREVIATION})-(\d{{4}}|\d{{2}})(?!\d)", re.I), read_dashes),
     Rule(Kind.DATE, "d", re.compile(r"(\d{1,2})/(\d{1,2})(?![\d/%])"), read_month_slash_day),
     Rule(Kind.YEAR, "d", re.compile(r"(\d{4})([-–/])(\d{2})(?![\d-])"), read_season),

@@ -7,43 +7,58 @@ import re
 from clock_attention.speech.text.characters import fold
 from clock_attention.speech.text.numbers import cardinal, digits, in_pairs, ordinal, roman
 from clock_attention.speech.text.rules.endings import STARTERS, begins_sentence
-from clock_attention.speech.text.tokens import Kind, Part, Reading, Rule, after, before, before_closely, left_of, right_of
+from clock_attention.speech.text.tokens import (
+    Kind,
+    Part,
+    Reading,
+    Rule,
+    after,
+    before,
+    before_closely,
+    left_of,
+    right_of,
+    word_set,
+)
 
 # Read letter by letter although they could be words.
-INITIALISMS = frozenset(
-    "ABC AC AD AI AKA AM API APR ASAP ATM BA BBC BC BCE BMI BMW BPM CBS CD CDC CE CEO CFO CIA CIO CNN CO CPA CPR CPU CSS "
-    "CTO CV DA DC DIY DJ DNA DNS DOB DUI DVD EEG EPA ER ESL ESPN EST ETA EU EUR EV FAQ FAA FBI FCC FDA FM FYI GBP GDP GMO GMT "
-    "GOP GPA GPS GPU HBO HD HIV HR HQ HTML HTTP HTTPS IBM ICU ID IOU IP IPA IPO IQ IRA IRS ISO ISP IT IV JFK JPG KFC KGB LA "
-    "LCD LED LGBT LLC LLM LP MBA MD MIT MLB MLK MP MRI MSNBC NAACP NBA NBC NFL NGO NHL NIH NPR NSA NY NYC NYPD NYU OCD OCR "
-    "ODE OED OJ PA PBS PC PDF PE PHD PHP PM PMS PR PS PSA PST PTA PTSD RIP RNA RPM RSVP SEO SMS SOS SQL SUV TBD TCP TGIF TNT "
-    "TV UAE UC UCLA UFO UI UK UN UPS URL US USA USAF USB USD USS USSR UTC UTF UV UX VCR VHS VIP VP VPN VR WHO WTO WW WWF WWW "
-    "XL XML YMCA".split()
+INITIALISMS = word_set(
+    "ABC AC AD AI AKA AM API APR ASAP ATM BA BBC BC BCE BMI BMW BPM CBS CD CDC CE CEO CFO CIA CIO CNN CO CPA CPR "
+    "CPU CSS CTO CV DA DC DIY DJ DNA DNS DOB DUI DVD EEG EPA ER ESL ESPN EST ETA EU EUR EV FAQ FAA FBI FCC FDA FM "
+    "FYI GBP GDP GMO GMT GOP GPA GPS GPU HBO HD HIV HR HQ HTML HTTP HTTPS IBM ICU ID IOU IP IPA IPO IQ IRA IRS "
+    "ISO ISP IT IV JFK JPG KFC KGB LA LCD LED LGBT LLC LLM LP MBA MD MIT MLB MLK MP MRI MSNBC NAACP NBA NBC NFL "
+    "NGO NHL NIH NPR NSA NY NYC NYPD NYU OCD OCR ODE OED OJ PA PBS PC PDF PE PHD PHP PM PMS PR PS PSA PST PTA "
+    "PTSD RIP RNA RPM RSVP SEO SMS SOS SQL SUV TBD TCP TGIF TNT TV UAE UC UCLA UFO UI UK UN UPS URL US USA USAF "
+    "USB USD USS USSR UTC UTF UV UX VCR VHS VIP VP VPN VR WHO WTO WW WWF WWW XL XML YMCA"
 )
-ACRONYMS = frozenset("AIDS CAPTCHA COBOL COVID FIFA GIF IKEA JPEG JSON LASER NASA NASDAQ NATO OPEC PIN RAM RADAR ROM SAT "
-                     "SCUBA SIM SWAT TOML UNESCO UNICEF YAML ZIP".split())
-SHORT_WORDS = frozenset(
-    "A ACT ADD AGE AGO AID AIM AIR ALL AN AND ANY ARE ARM ART AS ASK AT BAD BAG BAN BAR BE BED BET BIG BIT BOX BOY BUS BUT "
-    "BUY BY CAN CAR CAT CUT DAY DID DIE DO DOG DRY DUE EAT END EYE FAN FAR FAT FEW FIT FLY FOR FUN GET GO GOD GOT GUN GUY HAD "
-    "HAS HAT HE HER HEY HIM HIS HIT HOT HOW I IF ILL IN IS ITS JOB JOY KEY KID LAW LAY LEG LET LIE LOT LOW MAD MAN MAP MAY ME "
-    "MEN MET MIX MOM MUST MY NEW NO NOR NOT NOW OF OFF OH OIL OLD ON ONE OR OUR OUT OWN PAY PEN PER PET PUT RAN RED RUN SAD SAW "
-    "SAY SEE SET SHE SIT SIX SO SON SUN TAX TEA TEN THE TO TOO TOP TRY TWO UP USE VAN WAR WAS WAY WE WET WHY WIN WON WOW YES "
-    "YET YOU ZOO AH HA UH UM OW MR MRS MS DR ST".split()
+ACRONYMS = word_set(
+    "AIDS CAPTCHA COBOL COVID FIFA GIF IKEA JPEG JSON LASER NASA NASDAQ NATO OPEC PIN RAM RADAR ROM SAT SCUBA SIM "
+    "SWAT TOML UNESCO UNICEF YAML ZIP"
 )
-LETTERED = frozenset("plan vitamin class type grade group option part section point letter hepatitis figure exhibit building "
-                     "gate team track model appendix side block item level schedule".split())
-NUMBERED = frozenset(
-    "chapter part act scene section volume book phase article war mark type level stage class grade bowl apollo gemini "
-    "fantasy episode round title appendix figure table schedule page vol ch sec division category tier unit step rocky "
-    "version generation gen factor pentium".split()
+SHORT_WORDS = word_set(
+    "A ACT ADD AGE AGO AID AIM AIR ALL AN AND ANY ARE ARM ART AS ASK AT BAD BAG BAN BAR BE BED BET BIG BIT BOX "
+    "BOY BUS BUT BUY BY CAN CAR CAT CUT DAY DID DIE DO DOG DRY DUE EAT END EYE FAN FAR FAT FEW FIT FLY FOR FUN "
+    "GET GO GOD GOT GUN GUY HAD HAS HAT HE HER HEY HIM HIS HIT HOT HOW I IF ILL IN IS ITS JOB JOY KEY KID LAW LAY "
+    "LEG LET LIE LOT LOW MAD MAN MAP MAY ME MEN MET MIX MOM MUST MY NEW NO NOR NOT NOW OF OFF OH OIL OLD ON ONE "
+    "OR OUR OUT OWN PAY PEN PER PET PUT RAN RED RUN SAD SAW SAY SEE SET SHE SIT SIX SO SON SUN TAX TEA TEN THE TO "
+    "TOO TOP TRY TWO UP USE VAN WAR WAS WAY WE WET WHY WIN WON WOW YES YET YOU ZOO AH HA UH UM OW MR MRS MS DR ST"
 )
-REGNAL = frozenset(
-    "Henry Louis Edward George William Charles James Richard Elizabeth Napoleon Pius Benedict Leo Paul John Ramses Ramesses "
-    "Frederick Philip Alexander Nicholas Peter Catherine Ivan Umberto Emmanuel Gustav Christian Ferdinand Mary Francis "
-    "Innocent Gregory Urban Clement Haakon Harald Olav Carl Christina Margrethe Juan Carlos Pedro Alfonso Leopold Albert "
-    "Otto Ludwig Wilhelm Franz Joseph Maximilian Constantine Justinian Theodosius Ptolemy Cleopatra Thutmose Amenhotep Seti "
-    "Darius Xerxes Cyrus Mehmed Selim Suleiman Murad Victor".split()
+LETTERED = word_set(
+    "plan vitamin class type grade group option part section point letter hepatitis figure exhibit building gate "
+    "team track model appendix side block item level schedule"
 )
-ROYAL = frozenset("King Queen Pope Emperor Empress Tsar Czar Kaiser Prince Sultan Pharaoh".split())
+NUMBERED = word_set(
+    "chapter part act scene section volume book phase article war mark type level stage class grade bowl apollo "
+    "gemini fantasy episode round title appendix figure table schedule page vol ch sec division category tier "
+    "unit step rocky version generation gen factor pentium"
+)
+REGNAL = word_set(
+    "Henry Louis Edward George William Charles James Richard Elizabeth Napoleon Pius Benedict Leo Paul John "
+    "Ramses Ramesses Frederick Philip Alexander Nicholas Peter Catherine Ivan Umberto Emmanuel Gustav Christian "
+    "Ferdinand Mary Francis Innocent Gregory Urban Clement Haakon Harald Olav Carl Christina Margrethe Juan "
+    "Carlos Pedro Alfonso Leopold Albert Otto Ludwig Wilhelm Franz Joseph Maximilian Constantine Justinian "
+    "Theodosius Ptolemy Cleopatra Thutmose Amenhotep Seti Darius Xerxes Cyrus Mehmed Selim Suleiman Murad Victor"
+)
+ROYAL = word_set("King Queen Pope Emperor Empress Tsar Czar Kaiser Prince Sultan Pharaoh")
 RE_UPPER_NEIGHBOURS = re.compile(r"[A-Z]{2,}")
 PLURAL = {"s": "s", "'s": "'s"}
 
@@ -70,18 +85,21 @@ def shouted(match: re.Match[str]) -> bool:
     right = re.match(r"\W{1,3}(\w+)", right_of(match, 24))
     neighbours = [found[1] for found in (left, right) if found]
     return any(
-        word.isupper() and word.isalpha() and len(word) > 1 and word not in INITIALISMS and
-        (word in SHORT_WORDS or len(word) > 3)
+        word.isupper()
+        and word.isalpha()
+        and len(word) > 1
+        and word not in INITIALISMS
+        and (word in SHORT_WORDS or len(word) > 3)
         for word in neighbours
     )
 
 
 def read_capitals(match: re.Match[str]) -> Reading:
     letters, ending = match[1], (match[2] or "").lower()
-    if letters in SHORT_WORDS and letters not in INITIALISMS or (shouted(match) and pronounceable(letters)):
-        return Part(match.group(), letters.lower() + ending, Kind.WORD),
+    if (letters in SHORT_WORDS and letters not in INITIALISMS) or (shouted(match) and pronounceable(letters)):
+        return (Part(match.group(), letters.lower() + ending, Kind.WORD),)
     if letters in ACRONYMS or (letters not in INITIALISMS and len(letters) > 3 and pronounceable(letters)):
-        return Part(match.group(), letters.capitalize() + ending, Kind.WORD),
+        return (Part(match.group(), letters.capitalize() + ending, Kind.WORD),)
     return named(letters) + ending
 
 
@@ -106,6 +124,15 @@ def read_initial(match: re.Match[str]) -> Reading:
     return f"{letter}."
 
 
+def read_letter_a(match: re.Match[str]) -> Reading:
+    """The letter A, which alone is an article: plan A, an A in math."""
+    return (
+        named("A")
+        if before_closely(match).lower() in LETTERED | {"an", "the", "straight", "triple", "double"}
+        else None
+    )
+
+
 def read_joined_letters(match: re.Match[str]) -> Reading:
     """AT&T, R&D, Q&A."""
     first, last = match.group().split("&")
@@ -114,7 +141,7 @@ def read_joined_letters(match: re.Match[str]) -> Reading:
 
 def read_language(match: re.Match[str]) -> Reading:
     signs = {"#": "sharp", "+": "plus"}
-    return " ".join([match[1], *(signs[sign] for sign in match[2])])
+    return " ".join([named(match[1]), *(signs[sign] for sign in match[2])])
 
 
 def read_code(match: re.Match[str]) -> Reading:
@@ -126,7 +153,7 @@ def read_code(match: re.Match[str]) -> Reading:
     if "-" in written and any(piece.islower() and len(piece) > 1 for piece in pieces):
         return None  # 9-to-5, mid-1970s
     if written in ("B2B", "B2C", "C2C", "D2C", "P2P", "M2M"):
-        return f"{written[0]} to {written[2]}"
+        return f"{named(written[0])} to {named(written[2])}"
     return " ".join(read_piece(piece) for piece in pieces)
 
 
@@ -134,7 +161,7 @@ def read_piece(piece: str) -> str:
     if piece.isdecimal():
         return digits(piece) if piece[0] == "0" or len(piece) > 4 else in_pairs(piece)
     if len(piece) == 1:
-        return piece.upper()
+        return named(piece)
     if piece.isupper():
         return read_letters(piece)
     return piece if re.search("[aeiouy]", piece.lower()) and len(piece) > 2 else named(fold(piece))
@@ -158,9 +185,7 @@ def read_roman(match: re.Match[str]) -> Reading:
         return ordinal(value)
     if written == "I":
         title = re.search(r"(\w+) \w+ $", left_of(match, 32))
-        expected = previous in REGNAL and (
-            closed or after(match) == "of" or (title is not None and title[1] in ROYAL)
-        )
+        expected = previous in REGNAL and (closed or after(match) == "of" or (title is not None and title[1] in ROYAL))
         return f"the {ordinal(value)}" if expected else None
     if len(written) == 1:
         return f"the {ordinal(value)}" if previous in REGNAL and written in "VX" else None
@@ -175,6 +200,7 @@ RULES = [
     Rule(Kind.INITIALISM, "l", re.compile(r"\b(Ph\.? ?D)(?:\.|(?!\w))('?s)?(?!\w)"), read_dotted),
     Rule(Kind.INITIALISM, "l", re.compile(r"\b((?:[A-Za-z]\.){1,7}[A-Za-z]\b)\.?('?s)?(?!\w)"), read_dotted),
     Rule(Kind.INITIALISM, "l", re.compile(r"\b([A-Z])\.(?=\s)"), read_initial),
+    Rule(Kind.INITIALISM, "l", re.compile(r"\bA(?![\w'.-])"), read_letter_a),
     Rule(Kind.ROMAN, "l", re.compile(r"\b(?:[IVXLCDM]{1,12}|[ivxlc]{1,10})(?![\w'&]|\.\w)"), read_roman),
     Rule(Kind.CODE, "dl", re.compile(r"\b[A-Za-z0-9]{1,20}(?:-[A-Za-z0-9]{1,20}){0,3}(?![\w])"), read_code),
     Rule(Kind.CODE, "l", re.compile(r"\b[A-Za-z0-9]{1,30}(?:_[A-Za-z0-9]{1,30}){1,8}_?(?!\w)"), read_snake),

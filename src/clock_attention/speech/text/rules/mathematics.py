@@ -34,7 +34,7 @@ def read_power(match: re.Match[str]) -> Reading:
 
 def read_variable(match: re.Match[str]) -> Reading:
     """A letter, or two, with an exponent: x², mc²."""
-    return named(match.group()) if len(match.group()) > 1 else match.group().upper()
+    return named(match.group())
 
 
 def read_lone_letter(match: re.Match[str]) -> Reading:
@@ -42,7 +42,7 @@ def read_lone_letter(match: re.Match[str]) -> Reading:
     left, right = left_of(match, 4), right_of(match, 4)
     operator = r"[=<>≤≥≠±≈+×÷→*]"
     beside = re.search(rf"{operator} ?$", left) or re.match(rf" ?{operator}", right)
-    return match.group().upper() if beside else None
+    return named(match.group()) if beside else None
 
 
 def read_operator(match: re.Match[str]) -> Reading:

@@ -5,7 +5,16 @@ from __future__ import annotations
 import re
 
 from clock_attention.speech.text.numbers import cardinal, decimal
-from clock_attention.speech.text.tokens import Kind, Part, Reading, Rule, after_closely, before_closely, left_of
+from clock_attention.speech.text.tokens import (
+    Kind,
+    Part,
+    Reading,
+    Rule,
+    after_closely,
+    before_closely,
+    left_of,
+    word_set,
+)
 
 # sign or code: one, several, a hundredth, hundredths
 CURRENCIES = {
@@ -26,15 +35,22 @@ CURRENCIES = {
     "INR": ("rupee", "rupees", "paisa", "paise"),
     "CNY": ("yuan", "yuan", "", ""),
 }
-COUNTRIES = {"US": "U.S.", "C": "Canadian", "CA": "Canadian", "A": "Australian", "AU": "Australian", "NZ": "New Zealand"}
+COUNTRIES = {
+    "US": "U.S.",
+    "C": "Canadian",
+    "CA": "Canadian",
+    "A": "Australian",
+    "AU": "Australian",
+    "NZ": "New Zealand",
+}
 COUNTRIES |= {"HK": "Hong Kong", "S": "Singapore"}
 SCALES = {"k": "thousand", "m": "million", "mn": "million", "b": "billion", "bn": "billion", "tn": "trillion"}
 AMOUNT = r"(?:\d{1,3}(?:,\d{3}){1,5}|\d{1,15})(?:\.\d{1,9})?|\.\d{1,9}"
 SCALE = r"(?: ?(?P<scale>hundred|thousand|million|billion|trillion)\b|(?P<short>[kKmMbB]|[mbt]n|Bn|BN)(?!\w))?"
-ARTICLES = frozenset("a an the this that my your his her our their one each every another".split())
-NO_NOUN = frozenset(
-    "a an and are as at because but by for from had has have i if in into is it more of off on or per so than that the "
-    "then there they to was we were when which who will with you each apiece".split()
+ARTICLES = word_set("a an the this that my your his her our their one each every another")
+NO_NOUN = word_set(
+    "a an and are as at because but by for from had has have i if in into is it more of off on or per so than "
+    "that the then there they to was we were when which who will with you each apiece"
 )
 
 
@@ -97,12 +113,17 @@ def read_per(match: re.Match[str]) -> Reading:
 
 SIGN = "[$£€¥₹₩]"
 CODES = "USD|CAD|AUD|EUR|GBP|JPY|CHF|INR|CNY"
-PERIODS = "hr|hour|h|day|wk|week|mo|month|yr|year|person|night|kg|lb|oz|g|gal|gallon|mile|km|unit|piece|ft|foot|min|sec|s"
+PERIODS = (
+    "hr|hour|h|day|wk|week|mo|month|yr|year|person|night|kg|lb|oz|g|gal|gallon|mile|km|unit|piece|ft|foot|min|sec|s"
+)
 RULES = [
     Rule(
         Kind.MONEY,
         "s",
-        re.compile(rf"(?P<sign>{SIGN})(?P<first>{AMOUNT})(?P<dash> ?[-–—] ?)(?P<last>{SIGN}?)(?P<amount>{AMOUNT}){SCALE}(?![\d-])"),
+        re.compile(
+            rf"(?P<sign>{SIGN})(?P<first>{AMOUNT})(?P<dash> ?[-–—] ?)"
+            rf"(?P<last>{SIGN}?)(?P<amount>{AMOUNT}){SCALE}(?![\d-])"
+        ),
         read_money_range,
     ),
     Rule(

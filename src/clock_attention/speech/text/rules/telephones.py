@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 
 from clock_attention.speech.text.numbers import digits
-from clock_attention.speech.text.tokens import Kind, Part, Reading, Rule, after_closely, before
+from clock_attention.speech.text.tokens import Kind, Part, Reading, Rule, after_closely, before, word_set
 
 SEPARATOR = r"[ .-]"
 SHORT_NUMBERS = "911|999|988|112|211|311|411|511|611|711|811"
-CALLING = frozenset("call calls called calling dial dials dialed dialing dialled phone phoned ring rang text texted".split())
-ANSWERING = frozenset("operator operators dispatcher dispatchers call calls caller callers emergency service".split())
-COUNTED_FROM = frozenset("from between pages page years lines about around of approximately roughly some over".split())
+CALLING = word_set("call calls called calling dial dials dialed dialing dialled phone phoned ring rang text texted")
+ANSWERING = word_set("operator operators dispatcher dispatchers call calls caller callers emergency service")
+COUNTED_FROM = word_set("from between pages page years lines about around of approximately roughly some over")
 
 
 def groups(match: re.Match[str]) -> list[Part]:

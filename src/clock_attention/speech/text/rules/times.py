@@ -41,7 +41,11 @@ def read_half_of_day(match: re.Match[str]) -> Reading:
 
 def read_hours_and_minutes(match: re.Match[str]) -> Reading:
     parts = []
-    for count, unit, name in ((match[1], match[2], "hour"), (match[3], match[4], "minute"), (match[5], match[6], "second")):
+    for count, unit, name in (
+        (match[1], match[2], "hour"),
+        (match[3], match[4], "minute"),
+        (match[5], match[6], "second"),
+    ):
         if count:
             parts += [Part(count, cardinal(int(count))), Part(unit, name + ("" if int(count) == 1 else "s"), Kind.UNIT)]
     return parts

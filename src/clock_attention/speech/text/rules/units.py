@@ -119,5 +119,5 @@ UNITS: dict[str, tuple[str, str]] = {
     "pct": ("percent", "percent"),
 }
 UNIT_PATTERN = (
-    r"(?P<slash>)(?P<unit>" + "|".join(re.escape(unit) for unit in sorted(UNITS, key=len, reverse=True)) + r")(?![\w²³/]|'\w)\.?"
+    r"(?P<unit>" + "|".join(re.escape(unit) for unit in sorted(UNITS, key=len, reverse=True)) + r")(?![\w²³/]|'\w)\.?"
 )

@@ -6,7 +6,7 @@ import re
 
 from clock_attention.speech.text.numbers import cardinal, digits, in_pairs
 from clock_attention.speech.text.rules.letters import named, read_letters
-from clock_attention.speech.text.tokens import Kind, Rule, left_of
+from clock_attention.speech.text.tokens import Kind, Rule, left_of, word_set
 
 DOMAINS = "com|org|net|edu|gov|mil|int|io|ai|co|uk|de|fr|ca|au|jp|cn|ru|eu|nl|ch|se|br|info|biz|tv|ly|app|dev|xyz|gg|fm"
 FILES = (
@@ -17,11 +17,11 @@ LABEL = r"[A-Za-z0-9](?:[A-Za-z0-9_-]{0,40}[A-Za-z0-9])?"
 PATH = r"(?:/[\w~%&=?+.#-]{0,60}(?<![.?])){0,12}"
 SIGNS = {".": "dot", "/": "slash", "-": "dash", "_": "underscore", "~": "tilde", "%": "percent", "&": "and"}
 SIGNS |= {"=": "equals", "?": "question mark", "+": "plus", "#": "hash", ":": "colon", "@": "at"}
-SPELLED = frozenset(FILES.replace("?", "").split("|")) | frozenset(
-    "uk de fr ca au jp cn ru eu nl ch se br io ai tv ly gg fm mil bbc cnn ibm mit nyu www http https ftp api cdn faq id "
-    "htm yml doc xls ppt jpg".split()
+SPELLED = frozenset(FILES.replace("?", "").split("|")) | word_set(
+    "uk de fr ca au jp cn ru eu nl ch se br io ai tv ly gg fm mil bbc cnn ibm mit nyu www http https ftp api cdn "
+    "faq id htm yml doc xls ppt jpg"
 )
-SAID = frozenset("com org net edu gov int info biz app dev zip tar log go java toml json jpeg gif png jpg bat co ini".split())
+SAID = word_set("com org net edu gov int info biz app dev zip tar log go java toml json jpeg gif png jpg bat co ini")
 RE_LABEL_PIECE = re.compile(r"[A-Z]?[a-z]{1,60}|[A-Z]{1,60}|\d{1,60}|[^\W\d_]{1,60}|.", re.DOTALL)
 
 
@@ -68,7 +68,9 @@ def read_four_numbers(match: re.Match[str]) -> str | None:
     parts = match.group().split(".")
     if any(int(part) > 255 for part in parts):
         return None
-    return " dot ".join(in_pairs(part) if len(part) == 3 else digits(part) if part[0] == "0" else cardinal(int(part)) for part in parts)
+    return " dot ".join(
+        in_pairs(part) if len(part) == 3 else digits(part) if part[0] == "0" else cardinal(int(part)) for part in parts
+    )
 
 
 def read_version(match: re.Match[str]) -> str:
@@ -89,7 +91,9 @@ RULES = [
         re.compile(rf"[A-Za-z0-9][\w.+-]{{0,40}}@{LABEL}(?:\.{LABEL}){{1,4}}"),
         lambda match: read_address(match.group()),
     ),
-    Rule(Kind.URL, "l", re.compile(rf"(?:https?|ftp)://{LABEL}(?:\.{LABEL}){{0,5}}(?::\d{{1,5}})?{PATH}", re.I), read_url),
+    Rule(
+        Kind.URL, "l", re.compile(rf"(?:https?|ftp)://{LABEL}(?:\.{LABEL}){{0,5}}(?::\d{{1,5}})?{PATH}", re.I), read_url
+    ),
     Rule(Kind.URL, "l", re.compile(rf"www\.{LABEL}(?:\.{LABEL}){{1,5}}(?::\d{{1,5}})?{PATH}", re.I), read_url),
     Rule(
         Kind.URL,
@@ -102,7 +106,7 @@ RULES = [
     Rule(Kind.URL, "s", re.compile(r"[@#][A-Za-z]\w{0,40}"), read_handle),
 ]
 VERSIONS = [
-    Rule(Kind.CODE, "d", re.compile(r"()\d{1,3}(?:\.\d{1,3}){3}(?![\d.]*\d)"), read_four_numbers),
+    Rule(Kind.CODE, "d", re.compile(r"()\d{1,3}(?:\.\d{1,3}){3}(?!\.?\d)"), read_four_numbers),
     Rule(Kind.CODE, "dl", re.compile(r"(?:\b([vV])\.? ?)(\d{1,4}(?:\.\d{1,4}){1,4})(?!\w)"), read_version),
     Rule(Kind.CODE, "d", re.compile(r"()(\d{1,4}(?:\.\d{1,4}){2,4})(?!\w)"), read_version),
 ]

@@ -13,6 +13,7 @@ from clock_attention.speech.text.tokens import Kind, Part, Reading, Rule, left_o
 
 LONGEST_WORD = 40  # letters; the longest in English dictionaries has 45, and what is read without a break is costly
 CLIPPED = "tis|twas|twere|twill|em|n|cause|bout|til|till|round|cuz|nuff|ere|er|im|s"
+RE_CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 LETTERS = rf"[^\W\d_]{{1,{LONGEST_WORD}}}"
 
 
@@ -22,7 +23,10 @@ def read_break(match: re.Match[str]) -> Reading:
 
 
 def read_word(match: re.Match[str]) -> Reading:
-    return fold(match.group())
+    """A word, in pieces where it changes its case more often than a name does: thisIsSomeIdentifier."""
+    word = fold(match.group())
+    pieces = RE_CAMEL.sub(" ", word)
+    return pieces if pieces.count(" ") > 2 else word or None
 
 
 def read_common(match: re.Match[str]) -> Reading:
@@ -37,7 +41,7 @@ def read_optional_plural(match: re.Match[str]) -> Reading:
 
 
 def read_clipped(match: re.Match[str]) -> Reading:
-    """ 'tis, rock 'n' roll: the apostrophe belongs to the word."""
+    """'tis, rock 'n' roll: the apostrophe belongs to the word."""
     if left_of(match, 1).isalnum():
         return None
     word = match[1]
@@ -89,7 +93,12 @@ BREAKS = [Rule(Kind.BREAK, "s", re.compile(r"[ \n]*\n[ \n]*"), read_break)]
 RULES = [
     Rule(Kind.WORD, "l", re.compile(rf"({LETTERS})\((e?s)\)(?!\w)"), read_optional_plural),
     Rule(Kind.WORD, "s", re.compile(rf"'({CLIPPED})(?![\w])'?", re.I), read_clipped),
-    Rule(Kind.WORD, "l", re.compile(rf"{LETTERS}(?:'[^\W\d_]{{1,20}}){{0,2}}(?:-{LETTERS}(?:'[^\W\d_]{{1,20}})?){{0,3}}"), read_word),
+    Rule(
+        Kind.WORD,
+        "l",
+        re.compile(rf"{LETTERS}(?:'[^\W\d_]{{1,20}}){{0,2}}(?:-{LETTERS}(?:'[^\W\d_]{{1,20}})?){{0,3}}"),
+        read_word,
+    ),
     Rule(Kind.MARK, "s", re.compile(r"[.!?…](?:[.!?…\"')\]]*[\"')\].!?…])?"), read_stop),
     Rule(Kind.MARK, "s", re.compile(r"[,;:]+"), read_pause),
     Rule(Kind.MARK, "s", re.compile(r"[-–—]+"), read_dash),

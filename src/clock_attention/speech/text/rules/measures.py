@@ -1,0 +1,83 @@
+"""Units after their numbers, percentages, degrees and dimensions."""
+
+from __future__ import annotations
+
+import re
+
+from clock_attention.speech.text.numbers import cardinal, in_pairs
+from clock_attention.speech.text.rules.endings import with_stop
+from clock_attention.speech.text.rules.units import UNIT_PATTERN, UNITS
+from clock_attention.speech.text.tokens import Kind, Reading, Rule, after_closely, left_of, right_of, word_set
+
+RE_COUNTED = re.compile(
+    r"(?P<number>\d(?:[\d.,]*\d)?[⁰¹²³⁴⁵⁶⁷⁸⁹]{0,3}|[½¼¾⅓⅔⅛⅜⅝⅞])"
+    r"(?P<scale> (?:hundred|thousand|million|billion))?(?P<join>[ -]?)$"
+)
+DESCRIBING = word_set("W V GHz MHz kg km GB MB oz ft mm cm")
+
+
+def read_by(match: re.Match[str]) -> Reading:
+    """The x of 4x4 and 10 cm x 20 cm."""
+    return (
+        "by"
+        if re.search(r"\d(?: ?[a-z]{1,2})? ?$", left_of(match, 6)) and re.match(r"\s?\d", right_of(match, 2))
+        else None
+    )
+
+
+def read_feet_and_inches(match: re.Match[str]) -> Reading:
+    return f"{cardinal(int(match[1]))} foot {cardinal(int(match[2]))}"
+
+
+def read_unit(match: re.Match[str]) -> Reading:
+    """A unit after its number, in the singular after 1 and in front of a noun: "a 5-km run"."""
+    unit = match["unit"]
+    one, several = UNITS[unit]
+    if left_of(match, 1) == "/":
+        return with_stop(match, one)
+    counted = RE_COUNTED.search(left_of(match, 24))
+    if counted is None or not fits(match, unit, glued=not counted["join"]):
+        return None
+    described = (
+        before_article(match) and after_closely(match) and not match.group().endswith(".") and unit in DESCRIBING
+    )
+    singular = counted["number"] in ("1", "½", "¼") or counted["join"] == "-" or described
+    return with_stop(match, one if singular and not counted["scale"] else several)
+
+
+def fits(match: re.Match[str], unit: str, *, glued: bool) -> bool:
+    """Whether a short unit can be meant: 4K, 14C and "5 in total" are something else."""
+    if len(unit) == 1 and (re.match(r"['&]", right_of(match, 1)) or (glued and unit == "A")):
+        return False
+    return unit != "in" or match.group().endswith(".") or not (after_closely(match) or glued)
+
+
+def before_article(match: re.Match[str]) -> bool:
+    return re.search(r"\b[Aa]n? \d[\d.,]*[ -]?$", left_of(match, 20)) is not None
+
+
+def read_degrees(match: re.Match[str]) -> Reading:
+    counted = re.search(r"(\d[\d.,]*) ?$", left_of(match, 12))
+    if not counted:
+        return "degrees"
+    scale = {"C": " Celsius", "F": " Fahrenheit", "K": " Kelvin"}.get(match[1] or "", "")
+    return ("degree" if counted[1] == "1" else "degrees") + scale
+
+
+def read_resolution(match: re.Match[str]) -> Reading:
+    """1080p, 720i."""
+    return f"{in_pairs(match[1])} {match[2].upper()}."
+
+
+def read_percent(match: re.Match[str]) -> Reading:
+    return "percent" if re.search(r"[\d½¼¾] ?$", left_of(match, 2)) else None
+
+
+RULES = [
+    Rule(Kind.NUMBER, "d", re.compile(r"(\d{3,4})([pi])(?!\w)"), read_resolution),
+    Rule(Kind.UNIT, "d", re.compile(r"(\d)' ?(\d{1,2})(?:\"|'')"), read_feet_and_inches),
+    Rule(Kind.UNIT, "l", re.compile(r"x(?= ?\d)"), read_by),
+    Rule(Kind.UNIT, "s", re.compile(r"%"), read_percent),
+    Rule(Kind.UNIT, "s", re.compile(r"° ?([CFK])?(?!\w)"), read_degrees),
+    Rule(Kind.UNIT, "ls", re.compile(UNIT_PATTERN), read_unit),
+]

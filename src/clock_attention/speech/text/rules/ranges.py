@@ -1,0 +1,60 @@
+"""Signs of numbers, and the dash between two of them."""
+
+from __future__ import annotations
+
+import re
+
+from clock_attention.speech.text.tokens import Kind, Part, Reading, Rule, left_of, right_of, word_set
+
+SCORED = word_set("won win wins lost lose loses beat beats winning losing score vote tied drew lead led leads")
+
+
+def read_minus(match: re.Match[str]) -> Reading:
+    """The sign of a number, not a dash within a word or a range."""
+    return "minus" if re.search(r"(^|[\s(\[=<>*/,×÷])$", left_of(match, 1)) else None
+
+
+def read_plus(match: re.Match[str]) -> Reading:
+    return "plus"
+
+
+def read_range(match: re.Match[str]) -> Reading:
+    """The dash between two numbers: "to", or nothing in a score."""
+    left, right = left_of(match, 24), right_of(match, 24)
+    number = r"(?:\d[\d,.]*|[A-Z])"
+    if re.search(r"\d\s?(?:%|[ap]\.?m\.?|°[CF]?)?$", left, re.I) and re.match(r"[$£€-]?\d", right):
+        if left.endswith(" ") and match.group().strip() == "-" and "=" in right:
+            return "minus"
+        scored = SCORED & set(re.findall(r"[a-z]+", left_of(match, 24).lower())[-2:])
+        if scored or falling(left, right):
+            return [Part(match.group(), "", Kind.MARK)]
+        return "to"
+    if re.search(rf"\b{number}$", left) and re.match(r"[A-Z]\b", right) and match.group() != "-":
+        return "to"
+    if re.search(r"[ap]\.?m\.?$", left, re.I) and re.match(r"\d", right):
+        return "to"
+    if re.search(r"(?:Mon|Tues?|Wed|Thu(?:rs)?|Fri|Sat|Sun)(?:day)?\.?$", left) and re.match(
+        r"(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)", right
+    ):
+        return "to"
+    return None
+
+
+def falling(left: str, right: str) -> bool:
+    """Whether the number before a dash is no smaller than the one after it, as in 50-50: a score, not a range."""
+    previous = re.search(r"(?<![\d:.,])(\d{1,3}(?:\.\d{1,3})?)$", left)
+    following = re.match(r"(\d{1,3}(?:\.\d{1,3})?)(?![\d:])", right)
+    return previous is not None and following is not None and float(previous[1]) >= float(following[1])
+
+
+def read_hyphen(match: re.Match[str]) -> Reading:
+    """The hyphen of "3-year-old" is not said."""
+    return [Part("-", "", Kind.MARK)] if left_of(match, 1).isdigit() else None
+
+
+RULES = [
+    Rule(Kind.MATH, "s", re.compile(r"-(?=[.$£€]?\d)"), read_minus),
+    Rule(Kind.MATH, "s", re.compile(r"(?:(?<=\d)\+(?!\d)|\+(?=\d))"), read_plus),
+    Rule(Kind.RANGE, "s", re.compile(r"[-–—] ?(?=[$£€\dA-Z-])"), read_range),
+    Rule(Kind.MARK, "s", re.compile(r"-(?=[A-Za-z])"), read_hyphen),
+]
