@@ -49,6 +49,7 @@ from clock_attention.speech.corpus.store import FeatureStore
 from clock_attention.speech.corpus.store import Utterance as Row
 from clock_attention.speech.corpus.teacher import TEACHER_RATE, hibari_voice
 from clock_attention.speech.text.hibari import IPA_SUBSTITUTES, HibariPhonemizer
+from clock_attention.speech.text.ipa import CONSONANTS, REDUCED, STRESSABLE
 from clock_attention.speech.text.phonemes import WORD_BOUNDARY
 from clock_attention.speech.text.sentences import split_sentences
 from clock_attention.speech.voice.utterance import Utterance
@@ -59,7 +60,7 @@ UNIT = 2 * HOP  # samples in one unit of its durations
 BANDS = np.unique(np.geomspace(4, 601, 41).astype(int))  # of its 601 frequencies: about a third of an octave each
 KINDS = ("sʃzʒfvθðʧʤh", "pbtdkɡT", "mnŋlɹwj")  # fricatives, plosives, sonorants; all others are vowels
 CONTRASTS = "smtɑ"  # one of each kind; a phoneme is exchanged for the first two of another kind than its own
-PHONES = {*HibariPhonemizer.CONSONANTS, *HibariPhonemizer.STRESSABLE, *HibariPhonemizer.REDUCED}
+PHONES = {*CONSONANTS, *STRESSABLE, *REDUCED}
 
 Boundaries = NDArray[np.float64]  # where each token ends, in decoder steps (T,)
 SHIPPED = "as shipped"

@@ -34,6 +34,11 @@ COMMANDS = {
         "speak",
         "Speak a text at any pace or exact duration, with timestamps and a figure on request.",
     ),
+    "pronounce": Command(
+        "clock_attention.commands.pronounce",
+        "pronounce",
+        "Show how a text is read: kinds of tokens, words that are said, phonemes.",
+    ),
     "app": Command(
         "clock_attention.commands.app",
         "app",

@@ -1,13 +1,16 @@
 import contextlib
+import json
 import logging
+import re
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from clock_attention.speech.text import phonemes_gpl
-from clock_attention.speech.text.hibari import ARPABET, ArpabetPhonemizer, HibariPhonemizer
+from clock_attention.speech.text.hibari import ARPABET, ArpabetPhonemizer, HibariPhonemizer, hibari_g2p
 from clock_attention.speech.text.phonemes import (
     NO_WORD,
     PAUSE_STRENGTH,
@@ -18,6 +21,7 @@ from clock_attention.speech.text.phonemes import (
     token_ids,
 )
 from clock_attention.speech.text.phonemizers import phonemizer
+from clock_attention.speech.voice.folder import CARD, default_folder
 
 HIBARI = HibariPhonemizer()
 ARPA = ArpabetPhonemizer()
@@ -35,6 +39,21 @@ def test_a_number_is_one_written_word_with_several_spoken_ones() -> None:
     assert phonemes.words == ("paid", "$3.50")
     spoken = "".join(token for token, word in zip(phonemes.tokens, phonemes.word_index, strict=True) if word == 1)
     assert spoken == "θɹˈi dˈɑləɹz ænd fˈɪfti sˈɛnts"
+
+
+def test_plain_sentences_are_read_as_the_default_voice_was_trained() -> None:
+    prompts = Path(__file__).parents[4] / "shared" / "text" / "harvard_720.txt"
+    if not prompts.is_file():
+        pytest.skip("../shared/text/harvard_720.txt is not here")
+    for text in prompts.read_text("utf-8").splitlines()[::6]:
+        words = re.sub("[^\\w ˈˌ]", " ", hibari_g2p()(text)).split()
+        said = [phones for word in words for phones in HIBARI.phones(word)]
+        assert [token for token in HIBARI(text).tokens if token not in PAUSE_STRENGTH] == said, text
+
+
+def test_the_inventory_is_the_one_that_the_default_voice_was_trained_with() -> None:
+    card = json.loads((default_folder() / CARD).read_text("utf-8"))
+    assert tuple(card["language"]["symbols"]) == HIBARI.symbols
 
 
 def test_arpabet_is_the_papers_inventory() -> None:

@@ -77,14 +77,12 @@ def plain_form(character: str) -> str | None:
     name = unicodedata.name(character, "")
     if name.startswith(("GREEK SMALL LETTER ", "GREEK CAPITAL LETTER ")) and " WITH " not in name:
         return character
-    if character.isalpha() and (character in FOLDED or fold(character) != ""):
-        return character
-    if unicodedata.combining(character):
-        return ""
     compatible = unicodedata.normalize("NFKC", character).replace("⁄", "/")
     if compatible != character and all((c.isascii() and c.isprintable()) or c in KNOWN for c in compatible):
         return compatible
-    return None
+    if character.isalpha() and (character in FOLDED or fold(character) != ""):
+        return character
+    return "" if unicodedata.combining(character) else None
 
 
 def plain(text: str) -> Plain:

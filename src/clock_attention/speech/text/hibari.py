@@ -103,7 +103,6 @@ class HibariPhonemizer(Reader):
         return [
             token.spoken if token.kind == Kind.MARK else Word(token.text, spoken_as(token, readings))
             for token, readings in zip(tokens, spoken, strict=True)
-            if token.spoken
         ]
 
     def phones(self, transcription: str) -> tuple[str, ...]:

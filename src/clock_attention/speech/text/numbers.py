@@ -109,7 +109,7 @@ def roman(written: str) -> int:
     """The value of a Roman numeral; 0 for what is not written as one."""
     values = [ROMAN_DIGITS.get(letter, 0) for letter in written.upper()]
     total = sum(
-        -value if value < following else value for value, following in zip(values, [*values[1:], 0], strict=True)
+        -value if value < following else value for value, following in zip(values, [*values[1:], 0], strict=False)
     )
     return total if all(values) and written.upper() == as_roman(total) else 0
 

@@ -81,6 +81,10 @@ class Phonemizer(Protocol):
         """Read one of them."""
         ...
 
+    def units(self, tokens: Sequence[Token]) -> list[Word | str]:
+        """Words with their phonemes, and marks, one for each token."""
+        ...
+
 
 class Reader:
     """What all phonemizers share: one front end that says which words a text stands for, and a lexicon.
@@ -103,7 +107,7 @@ class Reader:
         return readable(sentence.text, sentence.dropped, self.units(sentence.tokens))
 
     def units(self, tokens: Sequence[Token]) -> list[Word | str]:
-        """Words with their phonemes, and marks, in order."""
+        """Words with their phonemes, and marks, one for each token."""
         raise NotImplementedError
 
 

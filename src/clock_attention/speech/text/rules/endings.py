@@ -18,7 +18,7 @@ STARTERS = word_set(
     "we're you're don't"
 )
 RE_FOLLOWING = re.compile(
-    r"[\"')\]]{0,4}(?P<space>\s{0,4})[\"'(\[—–-]{0,4}\s?(?P<word>[^\W_][^\W_']{0,30}(?:'[a-z]+)?)?"
+    r"[\"')\]]{0,4}(?P<space>\s{0,4})(?P<opening>[\"'(\[—–-]{0,4})\s?(?P<word>[^\W_][^\W_']{0,30}(?:'[a-z]+)?)?"
 )
 
 
@@ -33,7 +33,7 @@ def begins_sentence(text: str, place: int, *, after_abbreviation: bool) -> bool:
         return False
     word = found["word"]
     if after_abbreviation:
-        return word[0].isupper() and word.lower() in STARTERS
+        return word[0].isupper() and (word.lower() in STARTERS or '"' in found["opening"])
     return word[0].isupper() or word[0].isdigit()
 
 

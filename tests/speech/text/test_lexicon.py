@@ -1,0 +1,78 @@
+from pathlib import Path
+
+import pytest
+
+from clock_attention.speech.text.lexicon import Lexicon, built_in, load_lexicon, parse_lexicon
+from clock_attention.speech.text.phonemizers import phonemizer
+
+
+def said(text: str, **entries: str) -> str:
+    return "".join(phonemizer("hibari", Lexicon(entries))(text).tokens)
+
+
+def test_a_reading_is_ipa_between_slashes_or_a_respelling() -> None:
+    assert said("Zyx!", Zyx="/ʃɪˈvɔːn/") == "ʃɪvˈɔn!"
+    assert said("use SQL", SQL="sequel") == said("use sequel")
+
+
+def test_lower_case_matches_any_case_and_capitals_only_themselves() -> None:
+    assert said("ABBA Abba", abba="other word") == said("other word other word")
+    assert said("polish", Polish="/ˈpoʊlɪʃ/") == said("polish")
+    assert said("Polish", Polish="/ˈpoʊlɪʃ/") == "pˈOlɪʃ"
+
+
+@pytest.mark.parametrize(("ipa", "ending"), [("/mæk/", "s"), ("/niːv/", "z"), ("/riːs/", "ᵻz")])
+def test_the_possessive_follows_by_itself(ipa: str, ending: str) -> None:
+    assert said("Qq's", Qq=ipa) == said("Qq", Qq=ipa) + ending
+
+
+def test_words_of_the_user_win_over_built_in_names_and_rules() -> None:
+    assert said("Xi", Xi="/zaɪ/") == "zˈI"
+    assert said("5 km", km="clicks") == said("five clicks")
+    assert said("C# and Node.js.", **{"C#": "see sharp", "Node.js": "node"}) == said("see sharp and node.")
+
+
+def test_built_in_names_are_checked_and_match_without_accents() -> None:
+    names = built_in()
+    assert len(names.entries) > 250
+    assert names.reading("Dvorak") == names.reading("Dvořák")
+    assert names.reading("Jesus") is None
+
+
+def test_a_pronunciation_inside_the_text_wins_over_everything() -> None:
+    assert said("[Xi](/zaɪ/), [5](/kwɪnt/) [the guide](https://example.com)") == f"zˈI,kwˈɪnt {said('the guide')}"
+
+
+@pytest.mark.parametrize("name", ["hibari", "arpabet"])
+def test_every_phonemizer_stays_within_its_inventory(name: str) -> None:
+    reader = phonemizer(name, Lexicon({"zzz": "/ˈçøːʁɲɬ tʃaɪəː/"}))
+    assert set(reader(f"zzz {' '.join(built_in().entries)}").tokens) <= set(reader.symbols)
+
+
+@pytest.mark.parametrize(
+    ("content", "fault"),
+    [
+        ("Siobhan", "not TOML"),
+        ("Dvořák = '/a/'", "in quotes"),
+        ("word = 5", "expected a reading in quotes"),
+        ('"two words" = "/a/"', "without spaces"),
+        ('word = "/q7/"', "is no IPA symbol"),
+        ('word = "//"', "IPA between two slashes"),
+        ('word = "/ab"', "IPA between two slashes"),
+        ('word = "12"', "words to say instead"),
+        ('word = ""', "words to say instead"),
+        ("[table]\nword = 'x'", "expected a reading in quotes"),
+    ],
+)
+def test_a_faulty_lexicon_is_refused_by_name(content: str, fault: str) -> None:
+    with pytest.raises(ValueError, match=fault) as refusal:
+        parse_lexicon(content, "lexicon mine.toml")
+    assert "mine.toml" in str(refusal.value)
+
+
+def test_a_lexicon_that_cannot_be_read_says_so(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="cannot be read"):
+        load_lexicon(tmp_path / "missing.toml")
+    (tmp_path / "latin.toml").write_bytes(b"a = '\xe9'")
+    with pytest.raises(ValueError, match="not UTF-8"):
+        load_lexicon(tmp_path / "latin.toml")
