@@ -70,7 +70,7 @@ def test_a_text_is_spoken_as_a_whole(voice, hum):
     assert [sentence.label for sentence in speech.sentences] == [
         *("Dr. Smith paid $20 for it, didn't he?", "Yes!", "A heading without a stop", "The year was 1850.")
     ]
-    assert speech.phonemes.words[:4] == ("Dr", "Smith", "paid", "$20")
+    assert speech.phonemes.words[:4] == ("Dr.", "Smith", "paid", "$20")
     assert len(speech.utterances) == 4
     for utterance, offset in zip(speech.utterances, speech.offsets, strict=True):
         assert torch.equal(speech.mel[offset : offset + len(utterance.mel)], utterance.mel)
