@@ -171,7 +171,8 @@ def score(judge: Callable[[Case], bool], listed: Iterable[Case]) -> dict[str, An
 def ljspeech(path: Path, limit: int | None) -> list[Case]:
     """Lines that were not read as they were printed."""
     rows = [line.rstrip("\n").split("|") for line in path.read_text("utf-8").splitlines()]
-    return [Case("ljspeech", row[1], (row[2],)) for row in rows if normalized(row[1]) != normalized(row[2])][:limit]
+    found = [Case("ljspeech", row[1], (row[2],)) for row in rows if normalized(row[1]) != normalized(row[2])]
+    return found if limit is None else found[:: -(-len(found) // limit)]
 
 
 def work() -> dict[str, dict[str, float]]:
@@ -195,7 +196,7 @@ def work() -> dict[str, dict[str, float]]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--ljspeech", type=Path, help="metadata.csv of LJSpeech")
-    parser.add_argument("--limit", type=int, help="so many of its lines")
+    parser.add_argument("--limit", type=int, help="at most so many of its lines, evenly spaced")
     parser.add_argument("--work", action="store_true", help="also measure the time that hostile texts take")
     parser.add_argument("--out", type=Path, default=Path("results/readings.json"))
     arguments = parser.parse_args()

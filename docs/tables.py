@@ -454,26 +454,6 @@ def readings() -> str:
 
 
 @made
-def readings_ljspeech() -> str:
-    systems = read("readings")["ljspeech"]
-    shares = [
-        percent(dict(zip(("estimate", "low", "high"), scored["share"], strict=True)), 1) for scored in systems.values()
-    ]
-    total = next(iter(systems.values()))["total"]
-    return table([f"{total:,} lines of LJSpeech", *systems], [["read as by the human", *shares]])
-
-
-@made
-def readings_work() -> str:
-    measured = read("readings")["work"]
-    columns = list(next(iter(measured.values())))
-    return table(
-        ["text", *(f"{column} characters, s" for column in columns)],
-        [[name, *(f"{seconds[column]:.2f}" for column in columns)] for name, seconds in measured.items()],
-    )
-
-
-@made
 def timestamps() -> str:
     ways = read("timestamps")["ways"]
     rows = []
