@@ -229,6 +229,13 @@ def readings(voice: VoiceFolder, request: Request) -> Iterator[Sentence]:
         yield Sentence(previous[0].text, previous[1], cut_phrases(previous[1], 0.0, voice.longest_phrase))
 
 
+def with_silences(phonemes: Phonemes) -> Phonemes:
+    """With the silence before and after as word boundaries."""
+    return Phonemes(
+        (WORD_BOUNDARY, *phonemes.tokens, WORD_BOUNDARY), (NO_WORD, *phonemes.word_index, NO_WORD), phonemes.words
+    )
+
+
 def with_boundary(phonemes: Phonemes) -> Phonemes:
     """Ending with a pause or word boundary, which is where the pause before the next sentence goes."""
     if phonemes.word_index[-1] == NO_WORD:
