@@ -22,7 +22,16 @@ from tests.fuzz.runner import DifferenceError, Fuzzer
 from tests.speech.corpora import tiny_store
 
 TINY = [
-    *("width=8", "heads=2", "encoder_layers=1", "decoder_layers=1", "feed_forward=16", "steps=24", "batch_size=8"),
+    *(
+        "cross_attention=dot",
+        "width=8",
+        "heads=2",
+        "encoder_layers=1",
+        "decoder_layers=1",
+        "feed_forward=16",
+        "steps=24",
+        "batch_size=8",
+    ),
     *("warmup_steps=4", "ema=0.9", "validate_every=8", "log_every=4", "pictures=0", "validation_utterances=4"),
     *("short_share=1.0", "checkpoint_minutes=1e-9"),
 ]
