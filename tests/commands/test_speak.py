@@ -11,8 +11,7 @@ import pytest
 import soundfile
 from typer.testing import CliRunner
 
-from clock_attention.commands import main as cli
-from clock_attention.commands.main import COMMANDS, app
+from clock_attention.commands.main import app
 from tests.speech.voices import tiny_voice
 
 HOP = 256
@@ -177,28 +176,6 @@ def test_a_failure_on_the_way_leaves_the_old_file_as_it_was(speak, tmp_path, mon
     assert "error: no space left on device" in said(result)
     assert (tmp_path / "a.wav").read_bytes() == b"old"
     assert files(tmp_path) == ["a.wav"]
-
-
-def test_the_overview_says_of_each_command_what_it_says_itself():
-    for name, command in COMMANDS.items():
-        assert " ".join(cli.load(name).help.split("\n\n")[0].split()) == command.help
-
-
-def test_commands_whose_packages_are_missing_say_what_to_install(monkeypatch):
-    monkeypatch.setitem(COMMANDS, "broken", cli.Command("soundfile_that_is_missing", "x", "Broken."))
-    result = CliRunner().invoke(app, ["broken"])
-    assert result.exit_code == 1
-    assert "needs soundfile_that_is_missing, which is not installed: pip install 'clock-attention[speech]'" in said(
-        result
-    )
-
-
-def test_without_the_extra_the_command_says_what_to_install():
-    code = "import sys; sys.modules['typer'] = None; import clock_attention.cli"
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert result.returncode == 1
-    assert "pip install 'clock-attention[speech]'" in result.stderr
-    assert "Traceback" not in result.stderr
 
 
 def test_speaking_loads_nothing_that_it_does_not_need(voice):

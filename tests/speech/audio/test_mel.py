@@ -1,28 +1,17 @@
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
-import soundfile
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from clock_attention.files import temporary_name
 from clock_attention.speech.audio.mel import PRESETS, MelConfig, MelSpectrogram
-from clock_attention.speech.audio.sound_file import save_sound
-from clock_attention.speech.audio.wave import load_audio, trim_silence
 
 GOLDEN = Path(__file__).parents[3] / ".." / "shared" / "golden" / "torchaudio_mel.npz"
 
 MELS = {name: MelSpectrogram(config) for name, config in PRESETS.items()}
-
-
-def tone(seconds: float, rate: int, frequency: float = 440.0) -> np.ndarray:
-    return (0.5 * np.sin(2 * np.pi * frequency * np.arange(round(seconds * rate)) / rate)).astype(np.float32)
 
 
 @pytest.mark.skipif(not GOLDEN.exists(), reason="torchaudio's reference output is not part of the repository")
@@ -81,48 +70,3 @@ def test_config_survives_json_and_refuses_nonsense() -> None:
         MelConfig.model_validate({"hop": 256})
     with pytest.raises(ValueError, match="paper, hifigan"):
         MelConfig.preset("tacotron")
-
-
-@pytest.mark.parametrize(("name", "rate", "channels"), [("a.wav", 16000, 1), ("b.flac", 48000, 2), ("c.ogg", 22050, 1)])
-def test_audio_of_any_rate_and_format_is_read(tmp_path: Path, name: str, rate: int, channels: int) -> None:
-    wave = tone(0.5, rate)
-    soundfile.write(tmp_path / name, np.stack([wave] * channels, axis=1), rate)
-    loaded = load_audio(tmp_path / name, 22050)
-    assert loaded.dtype == np.float32
-    assert abs(len(loaded) - 11025) <= 2
-    middle = slice(2000, 9000)
-    np.testing.assert_allclose(loaded[middle], tone(0.5, 22050)[: len(loaded)][middle], atol=0.05)
-
-
-def test_unreadable_audio_is_named(tmp_path: Path) -> None:
-    (tmp_path / "text.wav").write_text("not audio")
-    with pytest.raises(ValueError, match=r"text\.wav"):
-        load_audio(tmp_path / "text.wav", 22050)
-
-
-@given(st.floats(0, 0.5), st.floats(0, 0.5), st.sampled_from([16000, 22050]))
-def test_trimming_leaves_at_most_the_margin(lead: float, trail: float, rate: int) -> None:
-    silence = [np.zeros(round(seconds * rate), np.float32) for seconds in (lead, trail)]
-    speech = tone(0.3, rate)
-    trimmed = trim_silence(np.concatenate([silence[0], speech, silence[1]]), rate, keep=0.05)
-    expected = 0.3 + min(lead, 0.05) + min(trail, 0.05)
-    assert abs(len(trimmed) / rate - expected) < 0.011
-
-
-def test_trimming_keeps_quiet_ends_and_inner_pauses() -> None:
-    rate = 22050
-    speech = np.concatenate([tone(0.3, rate), np.zeros(rate // 2, np.float32), 0.01 * tone(0.2, rate)])  # 40 dB lower
-    padded = np.concatenate([np.zeros(rate, np.float32), speech, np.zeros(rate, np.float32)])
-    assert abs(len(trim_silence(padded, rate)) / rate - 1.1) < 0.011
-    flat = np.zeros(1000, np.float32)
-    assert len(trim_silence(flat, rate)) == 1000
-
-
-def test_a_sound_file_removes_what_a_killed_process_left_of_it(tmp_path: Path) -> None:
-    process = subprocess.Popen([sys.executable, "-c", ""])
-    process.wait()
-    mine = temporary_name(tmp_path / "x.wav")
-    left = mine.with_name(mine.name.replace(f"-{os.getpid()}.", f"-{process.pid}."))
-    left.write_bytes(b"half of a sentence")
-    save_sound(tmp_path / "x.wav", np.zeros(100, np.float32), 22050)
-    assert [path.name for path in tmp_path.iterdir()] == ["x.wav"]

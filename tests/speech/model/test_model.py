@@ -1,16 +1,14 @@
 """The acoustic model: the paper's sizes, what padding and the future may not change, and steps against the whole."""
 
-import math
 import warnings
 
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch import nn
 
 from clock_attention.speech.model.config import ModelConfig
-from clock_attention.speech.model.layers import EncoderLayer, LayerState, rotate, sinusoids
+from clock_attention.speech.model.layers import LayerState
 from clock_attention.speech.model.model import SpeechModel
 from clock_attention.speech.training.config import load_preset
 
@@ -94,25 +92,6 @@ def test_the_four_systems_differ_in_what_they_are_named_for_and_in_nothing_else(
     assert [name for name in parallel if parallel[name] != autoregressive[name]] == ["embedding.weight"]
 
 
-def test_an_encoder_layer_with_the_paper_s_options_is_torch_s():
-    ours = EncoderLayer(ModelConfig(**SMALL)).eval()
-    theirs = nn.TransformerEncoderLayer(16, 2, 24, batch_first=True).eval()
-    theirs.load_state_dict(
-        {
-            "self_attn.in_proj_weight": ours.self_attention.in_proj.weight,
-            "self_attn.in_proj_bias": ours.self_attention.in_proj.bias,
-            **{f"self_attn.out_proj.{k}": v for k, v in ours.self_attention.out_proj.state_dict().items()},
-            **{f"linear1.{k}": v for k, v in ours.feed_forward.inner.state_dict().items()},
-            **{f"linear2.{k}": v for k, v in ours.feed_forward.outer.state_dict().items()},
-            **{f"norm{n}.{k}": v for n in (1, 2) for k, v in getattr(ours, f"norm{n}").state_dict().items()},
-        }
-    )
-    x = torch.randn(3, 6, 16)
-    padding = torch.arange(6) >= torch.tensor([6, 4, 1])[:, None]
-    expected = theirs(x, src_key_padding_mask=padding)
-    torch.testing.assert_close(ours(x, padding)[~padding], expected[~padding], atol=1e-5, rtol=1e-5)
-
-
 @settings(max_examples=25, deadline=None)
 @given(options=OPTIONS, decoding=st.sampled_from(["parallel", "autoregressive"]), pairs=LENGTHS)
 def test_an_utterance_alone_and_in_a_batch_with_nan_padding_come_out_the_same(options, decoding, pairs):
@@ -191,21 +170,6 @@ def test_the_requested_length_alone_decides_the_alignment_of_normalized_position
     torch.testing.assert_close(short[0], long[0, 1::3], atol=1e-4, rtol=1e-4)
 
 
-def test_without_a_length_the_length_model_decides_and_a_longer_text_is_longer():
-    model = build(positions="normalized")
-    tokens, lengths, *_ = inputs([(2, 1), (9, 1)])
-    speech = model.synthesise(tokens, lengths)
-    assert speech.frames.tolist() == [12, 54]  # untrained: the natural six frames a token
-
-
-def test_the_length_model_learns_without_touching_the_encoder():
-    model = build()
-    memory = model.encode(*inputs([(5, 1), (3, 1)])[:2])
-    model.length(memory.encoded, memory.padding).sum().backward()
-    assert model.length.inner.weight.grad is not None
-    assert all(p.grad is None for name, p in model.named_parameters() if not name.startswith("length."))
-
-
 def test_causal_clocks_end_their_own_speech_at_the_pace_asked_for():
     model = build(decoding="autoregressive", positions="rotary")
     tokens, lengths, *_ = inputs([(3, 1), (9, 1)])
@@ -268,13 +232,3 @@ def test_an_autoregressive_model_asks_for_its_target():
     tokens, lengths, frames, _ = inputs([(4, 13)])
     with pytest.raises(ValueError, match="previous frames"):
         build(decoding="autoregressive")(tokens, lengths, frames)
-
-
-def test_sinusoids_are_the_transformer_s_and_rotation_keeps_relative_positions_only():
-    code = sinusoids(torch.tensor([3.0]), 8)[0, :4]
-    torch.testing.assert_close(
-        code.tolist(), [math.sin(3.0), math.cos(3.0), math.sin(0.3), math.cos(0.3)], atol=1e-5, rtol=1e-5
-    )
-    query, key = torch.randn(1, 1, 1, 8), torch.randn(1, 1, 1, 8)
-    near, far = ((rotate(query, s + 5) * rotate(key, s)).sum() for s in (0, 1000))
-    torch.testing.assert_close(near, far, atol=1e-3, rtol=1e-3)

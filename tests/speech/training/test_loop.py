@@ -19,7 +19,6 @@ from clock_attention.speech.training import checkpoints as checkpoint
 from clock_attention.speech.training.config import load_preset
 from clock_attention.speech.training.loop import NonFiniteLossError, Trainer, learning_rate, train
 from clock_attention.speech.training.progress import read_log
-from clock_attention.speech.training.run import RunDescription
 from tests.speech.corpora import tiny_store
 
 TINY = [
@@ -82,70 +81,6 @@ def test_a_resumed_run_is_bitwise_the_run_that_never_stopped(changes, store, tmp
     require_same_run(tmp_path / "straight", tmp_path / "stopped")
 
 
-def test_a_crash_while_writing_leaves_the_last_checkpoint_in_charge(store, tmp_path, monkeypatch):
-    train(tiny(), store, tmp_path / "straight", quiet=True)
-    run = tmp_path / "crashed"
-    train(tiny(), store, run, max_steps=5, quiet=True)
-    real_save = Fabric.save
-
-    def half_written(self, path, state, filter=None):
-        real_save(self, path, state, filter)
-        with open(path, "r+b") as file:
-            file.truncate(1000)
-        raise OSError("disk full")
-
-    monkeypatch.setattr(Fabric, "save", half_written)
-    with pytest.raises(OSError, match="disk full"):
-        train(tiny(), store, run, resume=True, quiet=True)
-    monkeypatch.undo()
-    assert [path.name for path in checkpoint.checkpoints(run / "checkpoints")] == ["step-00000005.pt"]
-    train(tiny(), store, run, resume=True, quiet=True)
-    require_same_run(tmp_path / "straight", run)
-    assert not list((run / "checkpoints").glob(".*"))
-
-
-def test_a_damaged_checkpoint_is_passed_over_for_an_intact_older_one(store, tmp_path, caplog):
-    train(tiny("checkpoint_minutes=1e-9"), store, tmp_path / "straight", quiet=True)
-    for damage in (truncate, flip_a_bit, forget_the_model):
-        run = tmp_path / damage.__name__
-        train(tiny("checkpoint_minutes=1e-9"), store, run, max_steps=10, quiet=True)
-        damage(run / "checkpoints" / "step-00000010.pt")
-        caplog.clear()
-        train(tiny("checkpoint_minutes=1e-9"), store, run, resume=True, quiet=True)
-        assert "step-00000010.pt" in caplog.text
-        assert "using step-00000009.pt instead" in caplog.text
-        require_same_run(tmp_path / "straight", run)
-
-
-def truncate(path):
-    with open(path, "r+b") as file:
-        file.truncate(path.stat().st_size // 2)
-
-
-def flip_a_bit(path):
-    """In the middle of a weight, where torch does not look."""
-    content = bytearray(path.read_bytes())
-    state = torch.load(path, weights_only=True)
-    weight = max(state["model"].values(), key=torch.numel)
-    content[content.index(weight.numpy().tobytes()) + 2] ^= 64
-    path.write_bytes(content)
-
-
-def forget_the_model(path):
-    state = torch.load(path, weights_only=True)
-    del state["model"]
-    torch.save(state, path)
-
-
-def test_a_run_without_an_intact_checkpoint_says_what_is_wrong_with_each(store, tmp_path):
-    run = tmp_path / "run"
-    train(tiny("checkpoint_minutes=1e-9"), store, run, max_steps=2, quiet=True)
-    truncate(run / "checkpoints" / "step-00000001.pt")
-    forget_the_model(run / "checkpoints" / "step-00000002.pt")
-    with pytest.raises(ValueError, match=r"step-00000002.pt: the part 'model' .* nothing.*step-00000001.pt: .*damaged"):
-        train(tiny(), store, run, resume=True, quiet=True)
-
-
 def test_two_trainings_do_not_share_a_folder(store, tmp_path):
     run = tmp_path / "run"
     train(tiny(), store, run, max_steps=1, quiet=True)
@@ -153,29 +88,6 @@ def test_two_trainings_do_not_share_a_folder(store, tmp_path):
     with locked(run, "a training run"), pytest.raises(LockedError, match="another process is writing a training run"):
         train(tiny(), store, run, resume=True, quiet=True)
     assert before == ((run / "log.csv").read_bytes(), sorted((run / "checkpoints").iterdir()))
-
-
-def test_what_is_left_out_is_said_and_stored(store, tmp_path, capsys, caplog):
-    kept = [item for item in store.split("train") if len(store.utterances[item].tokens) <= 8]
-    train(tiny("longest_tokens=8"), store, tmp_path / "run", max_steps=1)
-    assert f"training on {len(kept)} of 32 utterances" in capsys.readouterr().out
-    assert "more than longest_tokens=8" in caplog.text
-    assert "longest_tokens=0 uses all" in caplog.text
-    usage = RunDescription.read(tmp_path / "run").usage
-    assert (usage.train, usage.all_train, usage.all_valid) == (len(kept), 32, 8)
-    assert 0 < usage.train_hours < usage.all_train_hours
-    caplog.clear()
-    train(tiny("longest_tokens=0"), store, tmp_path / "all", max_steps=1, quiet=True)
-    assert not caplog.text
-
-
-def test_two_checkpoints_and_the_best_are_kept(store, tmp_path):
-    train(tiny("checkpoint_minutes=1e-9"), store, tmp_path / "run", quiet=True)
-    names = sorted(path.name for path in (tmp_path / "run" / "checkpoints").iterdir())
-    assert names == ["best.pt", "step-00000023.pt", "step-00000024.pt"]
-    best = checkpoint.read(tmp_path / "run" / "checkpoints" / "best.pt")
-    rows = [row for row in read_log(tmp_path / "run" / "log.csv") if row["valid_l1"]]
-    assert best["step"] == int(min(rows, key=lambda row: float(row["valid_l1"]))["step"])
 
 
 @pytest.mark.parametrize("changes", [[], ["decoding=autoregressive", "positions=rotary"]], ids=["parallel", "steps"])
@@ -227,13 +139,6 @@ def test_an_existing_run_is_neither_overwritten_nor_continued_as_another_model(s
     other = tiny_store(tmp_path / "other", seed=1)
     with pytest.raises(ValueError, match=r"another corpus .mpr differ"):
         train(tiny(), other, tmp_path / "run", resume=True, quiet=True)
-
-
-def test_pictures_are_drawn_at_validation(store, tmp_path):
-    train(tiny("pictures=2"), store, tmp_path / "run", max_steps=8, quiet=True)
-    pictures = list((tmp_path / "run" / "pictures").iterdir())
-    assert len(pictures) == 2
-    assert all(picture.read_bytes().startswith(b"\x89PNG") and picture.stat().st_size > 5000 for picture in pictures)
 
 
 def test_schedule_warms_up_peaks_and_ends_low():

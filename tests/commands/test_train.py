@@ -1,0 +1,70 @@
+"""`clock-attention train` and `clock-attention export`."""
+
+import pytest
+import torch
+from typer.testing import CliRunner
+
+from clock_attention.commands.main import app
+from clock_attention.speech.training.config import load_preset
+from clock_attention.speech.training.loop import train
+from clock_attention.speech.voice.from_run import export
+from clock_attention.speech.voice.voice import Voice
+from tests.speech.corpora import tiny_store
+
+CHANGES = [
+    *("width=16", "heads=2", "encoder_layers=1", "decoder_layers=1", "feed_forward=16", "steps=6", "batch_size=8"),
+    *("validate_every=3", "log_every=2", "pictures=0", "validation_utterances=4", "warmup_steps=1", "ema=0.5"),
+]
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    """A finished training run."""
+    folder = tmp_path_factory.mktemp("voice")
+    torch.set_num_threads(1)
+    train(load_preset("small").changed(CHANGES), tiny_store(folder / "store"), folder / "run", quiet=True)
+    return folder / "run"
+
+
+@pytest.fixture
+def voice(run, tmp_path):
+    export(run, tmp_path / "voice", licence="CC0")
+    return tmp_path / "voice"
+
+
+def test_the_commands_train_and_export_end_to_end(tmp_path):
+    store = tiny_store(tmp_path / "store")
+    runner = CliRunner()
+    changes = [part for change in CHANGES for part in ("--set", change)]
+    arguments = ["train", "--corpus", str(store.path), "--out", str(tmp_path / "run"), "--accelerator", "cpu", *changes]
+    result = runner.invoke(app, [*arguments, "--max-steps", "4"])
+    assert result.exit_code == 0, result.output
+    # A resumed run brings its own options.
+    result = runner.invoke(app, ["train", "--corpus", str(store.path), "--out", str(tmp_path / "run"), "--resume"])
+    assert result.exit_code == 0, result.output
+    result = runner.invoke(app, ["export", str(tmp_path / "run"), str(tmp_path / "voice"), "--licence", "CC0"])
+    assert result.exit_code == 0, result.output
+    assert Voice.load(tmp_path / "voice").card.model.width == 16
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--set", "widht=3"], "there is no option 'widht'"),
+        (["--preset", "huge"], "expected one of aligned, paper, small"),
+        (["--corpus", "nowhere"], "not a feature store"),
+    ],
+)
+def test_mistakes_on_the_command_line_are_answered_with_a_sentence(tmp_path, options, message):
+    corpus = tiny_store(tmp_path / "store").path
+    result = CliRunner().invoke(app, ["train", "--corpus", str(corpus), "--out", str(tmp_path / "run"), *options])
+    assert result.exit_code == 1
+    assert message in " ".join(result.output.split())
+    assert "Traceback" not in result.output
+    assert not (tmp_path / "run").exists()
+
+
+def test_exporting_what_is_no_run_says_so(tmp_path):
+    result = CliRunner().invoke(app, ["export", str(tmp_path), str(tmp_path / "voice")])
+    assert result.exit_code == 1
+    assert "is not a training run" in " ".join(result.output.split())

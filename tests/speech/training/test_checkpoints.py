@@ -1,0 +1,128 @@
+"""Checkpoints: crashes, damage, and which are kept."""
+
+import pytest
+import torch
+from lightning_fabric import Fabric
+
+from clock_attention.speech.training import checkpoints as checkpoint
+from clock_attention.speech.training.config import load_preset
+from clock_attention.speech.training.loop import train
+from clock_attention.speech.training.progress import read_log
+from tests.speech.corpora import tiny_store
+
+TINY = [
+    *("width=16", "heads=2", "encoder_layers=1", "decoder_layers=2", "feed_forward=32", "prenet_width=8"),
+    *("steps=24", "batch_size=8", "warmup_steps=4", "learning_rate=5e-3", "ema=0.9", "dropout=0.1"),
+    *("stretch_share=0.5", "logit_scale_rate=1.0", "short_share=1.0"),
+    *("validate_every=8", "log_every=4", "pictures=0", "validation_utterances=4"),
+]
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory):
+    return tiny_store(tmp_path_factory.mktemp("tiny") / "store")
+
+
+def tiny(*changes):
+    return load_preset("small").changed([*TINY, *changes])
+
+
+def same(a, b):
+    """Bitwise equality of nested checkpoints."""
+    if isinstance(a, torch.Tensor):
+        return torch.equal(a, b)
+    if isinstance(a, dict):
+        return a.keys() == b.keys() and all(same(a[key], b[key]) for key in a)
+    if isinstance(a, list | tuple):
+        return len(a) == len(b) and all(same(x, y) for x, y in zip(a, b, strict=True))
+    return a == b
+
+
+def require_same_run(a, b):
+    """Weights, optimizer, average, best value: everything but the time it took."""
+    first, second = (checkpoint.read(checkpoint.latest(run)) for run in (a, b))
+    for key in first.keys() - {"seconds"}:
+        assert same(first[key], second[key]), key
+    rows = [[(row["step"], row["train_l1"], row["valid_l1"]) for row in read_log(run / "log.csv")] for run in (a, b)]
+    assert rows[0] == rows[1]
+
+
+def test_a_crash_while_writing_leaves_the_last_checkpoint_in_charge(store, tmp_path, monkeypatch):
+    train(tiny(), store, tmp_path / "straight", quiet=True)
+    run = tmp_path / "crashed"
+    train(tiny(), store, run, max_steps=5, quiet=True)
+    real_save = Fabric.save
+
+    def half_written(self, path, state, filter=None):
+        real_save(self, path, state, filter)
+        with open(path, "r+b") as file:
+            file.truncate(1000)
+        raise OSError("disk full")
+
+    monkeypatch.setattr(Fabric, "save", half_written)
+    with pytest.raises(OSError, match="disk full"):
+        train(tiny(), store, run, resume=True, quiet=True)
+    monkeypatch.undo()
+    assert [path.name for path in checkpoint.checkpoints(run / "checkpoints")] == ["step-00000005.pt"]
+    train(tiny(), store, run, resume=True, quiet=True)
+    require_same_run(tmp_path / "straight", run)
+    assert not list((run / "checkpoints").glob(".*"))
+
+
+def test_a_damaged_checkpoint_is_passed_over_for_an_intact_older_one(store, tmp_path, caplog):
+    train(tiny("checkpoint_minutes=1e-9"), store, tmp_path / "straight", quiet=True)
+    for damage in (truncate, flip_a_bit, forget_the_model):
+        run = tmp_path / damage.__name__
+        train(tiny("checkpoint_minutes=1e-9"), store, run, max_steps=10, quiet=True)
+        damage(run / "checkpoints" / "step-00000010.pt")
+        caplog.clear()
+        train(tiny("checkpoint_minutes=1e-9"), store, run, resume=True, quiet=True)
+        assert "step-00000010.pt" in caplog.text
+        assert "using step-00000009.pt instead" in caplog.text
+        require_same_run(tmp_path / "straight", run)
+
+
+def truncate(path):
+    with open(path, "r+b") as file:
+        file.truncate(path.stat().st_size // 2)
+
+
+def flip_a_bit(path):
+    """In the middle of a weight, where torch does not look."""
+    content = bytearray(path.read_bytes())
+    state = torch.load(path, weights_only=True)
+    weight = max(state["model"].values(), key=torch.numel)
+    content[content.index(weight.numpy().tobytes()) + 2] ^= 64
+    path.write_bytes(content)
+
+
+def forget_the_model(path):
+    state = torch.load(path, weights_only=True)
+    del state["model"]
+    torch.save(state, path)
+
+
+def test_a_run_without_an_intact_checkpoint_says_what_is_wrong_with_each(store, tmp_path):
+    run = tmp_path / "run"
+    train(tiny("checkpoint_minutes=1e-9"), store, run, max_steps=2, quiet=True)
+    truncate(run / "checkpoints" / "step-00000001.pt")
+    forget_the_model(run / "checkpoints" / "step-00000002.pt")
+    with pytest.raises(ValueError, match=r"step-00000002.pt: the part 'model' .* nothing.*step-00000001.pt: .*damaged"):
+        train(tiny(), store, run, resume=True, quiet=True)
+
+
+def test_two_checkpoints_and_the_best_are_kept(store, tmp_path):
+    train(tiny("checkpoint_minutes=1e-9"), store, tmp_path / "run", quiet=True)
+    names = sorted(path.name for path in (tmp_path / "run" / "checkpoints").iterdir())
+    assert names == ["best.pt", "step-00000023.pt", "step-00000024.pt"]
+    best = checkpoint.read(tmp_path / "run" / "checkpoints" / "best.pt")
+    rows = [row for row in read_log(tmp_path / "run" / "log.csv") if row["valid_l1"]]
+    assert best["step"] == int(min(rows, key=lambda row: float(row["valid_l1"]))["step"])

@@ -1,0 +1,29 @@
+"""A request is checked and split once."""
+
+import pytest
+
+from clock_attention.speech.voice.request import LONGEST_READING, LONGEST_WORD, Request, without_long_runs
+
+
+def test_a_text_is_split_into_sentences_and_long_ones_into_parts():
+    request = Request.of("One. Two!\n\nA heading\n\n" + "many words " * 100, seed=3)
+    assert request.sentences[:3] == ("One.", "Two!", "A heading")
+    assert all(len(sentence) < 1.1 * LONGEST_READING for sentence in request.sentences)
+    assert " ".join(request.sentences[3:]).split() == ["many", "words"] * 100
+    assert request.seed == 3
+
+
+def test_options_are_checked_before_any_voice_is_needed():
+    for options, complaint in (
+        ({"pause": 11}, "pause: got 11"),
+        ({"pace": 3}, "pace: got 3"),
+        ({"pace": 1.5, "mpr": 6}, "pace and mpr were given together"),
+        ({"duration": "soon"}, "duration: got 'soon'"),
+    ):
+        with pytest.raises(ValueError, match=complaint):
+            Request.of("Hello.", **options)
+
+
+def test_runs_that_no_word_has_are_broken_up():
+    assert max(map(len, without_long_runs("a" * 500).split())) <= LONGEST_WORD
+    assert without_long_runs("an ordinary sentence, unchanged") == "an ordinary sentence, unchanged"
