@@ -4,6 +4,7 @@ import math
 import warnings
 import weakref
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -322,13 +323,19 @@ def test_sound_and_timestamps_are_saved(voice, hum, tmp_path):
 
 def test_the_default_voice_is_the_one_in_the_package(tmp_path, monkeypatch):
     monkeypatch.setattr(folder.resources, "files", lambda package: tmp_path)
-    with pytest.raises(VoiceError, match=r"has no default voice .*name the folder"):
+    with pytest.raises(VoiceError, match="has no default voice: name the folder"):
         Voice.load()
     tiny_voice(tmp_path / "voices" / "default")
     assert Voice.load().path == Voice.load("default").path == tmp_path / "voices" / "default"
     (tmp_path / "work" / "default").mkdir(parents=True)  # a folder of that name which is no voice
     monkeypatch.chdir(tmp_path / "work")
     assert Voice.load("default").path == tmp_path / "voices" / "default"
+    tiny_voice(tmp_path / "voices" / "other")
+    assert Voice.load("other").path == tmp_path / "voices" / "other"
+    tiny_voice(tmp_path / "work" / "other")
+    assert Voice.load("other").path == Path("other"), "a path comes before a name"
+    with pytest.raises(VoiceError, match="name one of the package \\(default, other\\)"):
+        Voice.load("nobody")
 
 
 def test_a_voice_of_another_inventory_is_refused(tmp_path, hum):

@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.overrides import TorchFunctionMode
+
 from clock_attention.speech.model.aligned import AlignedModel
 from clock_attention.speech.model.config import AlignedConfig, ModelConfig
 from clock_attention.speech.model.model import SpeechModel
@@ -11,3 +18,25 @@ AcousticModel = SpeechModel | AlignedModel
 
 def build_model(config: ModelConfig | AlignedConfig) -> AcousticModel:
     return AlignedModel(config) if isinstance(config, AlignedConfig) else SpeechModel(config)
+
+
+def expected_weights(config: ModelConfig | AlignedConfig) -> dict[str, Tensor]:
+    """Names and shapes of the weights, on the meta device: takes no memory, whatever the configuration asks for."""
+    with torch.device("meta"), NoRandomNumbers():
+        return build_model(config).state_dict()
+
+
+class NoRandomNumbers(TorchFunctionMode):
+    """Leaves tensors as they are where they would be filled at random.
+
+    On the meta device there is nothing to fill, and asking for it would load torch's compiler, which takes seconds.
+    """
+
+    RANDOM = (torch.Tensor.normal_, torch.Tensor.uniform_)
+
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Sequence[Any], args: Sequence[Any] = (), kwargs: Any = None
+    ) -> Any:
+        if func in self.RANDOM or getattr(func, "__module__", "") == "torch.nn.init":
+            return args[0] if args else kwargs["tensor"]
+        return func(*args, **(kwargs or {}))

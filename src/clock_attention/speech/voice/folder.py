@@ -24,7 +24,7 @@ from torch import Tensor
 
 from clock_attention.speech.corpus.language import Language
 from clock_attention.speech.model.aligned import AlignedModel
-from clock_attention.speech.model.build import AcousticModel, build_model
+from clock_attention.speech.model.build import AcousticModel, build_model, expected_weights
 from clock_attention.speech.model.config import AcousticConfig, key_of
 from clock_attention.speech.model.model import SpeechModel
 from clock_attention.speech.model.weights import weights_fault
@@ -88,9 +88,10 @@ class VoiceFolder:
     def load(cls, path: str | Path = DEFAULT, device: torch.device | str = "cpu") -> Self:
         """Read and check a voice folder. Only JSON and safetensors are read: nothing in it can run.
 
-        Without a path, or with "default": the voice that comes with the package.
+        Without a path: the package's default voice. A name such as "attention" is a voice of the package
+        (`shipped_voices`), unless it is the path of a voice.
         """
-        folder = default_folder() if str(path) == DEFAULT and not (Path(path) / CARD).is_file() else Path(path)
+        folder = voice_folder(path)
         card = read_card(folder)
         try:
             weights = load_file(folder / WEIGHTS, device=str(device))
@@ -100,9 +101,7 @@ class VoiceFolder:
             raise VoiceError(f"{folder / WEIGHTS}: cannot be read ({error.strerror or error})") from None
         except SafetensorError as error:
             raise VoiceError(f"{folder / WEIGHTS}: damaged or not a safetensors file ({error})") from None
-        with torch.device("meta"):  # takes no memory, whatever the card asks for
-            shapes = build_model(card.model).state_dict()
-        check_weights(folder / WEIGHTS, shapes, weights)
+        check_weights(folder / WEIGHTS, expected_weights(card.model), weights)
         if card.weights_sha256 is not None and card.weights_sha256 != digest(folder / WEIGHTS):
             raise VoiceError(
                 f"{folder / WEIGHTS}: damaged, or not the weights that {CARD} was written for (the check sum differs); "
@@ -181,15 +180,23 @@ class VoiceFolder:
         return torch.tensor(getattr(self.language, name), dtype=like.dtype, device=like.device)
 
 
-def default_folder() -> Path:
-    """Where the voice that comes with the package is."""
-    folder = Path(str(resources.files("clock_attention.speech.voice"))) / "voices" / DEFAULT
-    if not (folder / CARD).is_file():
+def shipped_voices() -> dict[str, Path]:
+    """The voices that come with the package, by name."""
+    folder = Path(str(resources.files("clock_attention.speech.voice"))) / "voices"
+    return {path.parent.name: path.parent for path in sorted(folder.glob(f"*/{CARD}"))}
+
+
+def voice_folder(name: str | Path) -> Path:
+    """The folder of a voice that is given by path or by name."""
+    shipped = shipped_voices()
+    if (Path(name) / CARD).is_file() or (str(name) not in shipped and str(name) != DEFAULT):
+        return Path(name)
+    if DEFAULT not in shipped:
         raise VoiceError(
-            f"this build of clock-attention has no default voice ({folder} is missing): name the folder of a voice, "
-            "made with `clock-attention train` and `clock-attention export`"
+            "this build of clock-attention has no default voice: name the folder of a voice, made with "
+            "`clock-attention train` and `clock-attention export`"
         )
-    return folder
+    return shipped[str(name)]
 
 
 def read_card(folder: Path) -> VoiceCard:
@@ -197,7 +204,8 @@ def read_card(folder: Path) -> VoiceCard:
         text = (folder / CARD).read_text("utf-8")
     except (FileNotFoundError, NotADirectoryError):
         raise VoiceError(
-            f"{folder}: not a voice (no {CARD}); make one with `clock-attention export RUN VOICE`"
+            f"{folder}: not a voice (no {CARD}); name one of the package ({', '.join(shipped_voices())}), or make one "
+            "with `clock-attention export RUN VOICE`"
         ) from None
     except (OSError, UnicodeDecodeError) as error:
         raise VoiceError(f"{folder / CARD}: cannot be read ({error})") from None

@@ -13,7 +13,7 @@ from safetensors.torch import save_file
 
 from clock_attention import __version__
 from clock_attention.files import replacing, write_atomically
-from clock_attention.speech.model.build import build_model
+from clock_attention.speech.model.build import expected_weights
 from clock_attention.speech.text.lexicon import load_lexicon
 from clock_attention.speech.training.progress import read_log
 from clock_attention.speech.training.run import RunDescription
@@ -43,8 +43,7 @@ def export(
         path = best if which == "best" else Path(which)
         state = checkpoint.read(path)
     weights: dict[str, Any] = {**state["model"], **state["average"]}
-    with torch.device("meta"):
-        check_weights(path, build_model(description.config.model).state_dict(), weights)
+    check_weights(path, expected_weights(description.config.model), weights)
     card = VoiceCard(
         model=description.config.model,
         language=description.language,

@@ -184,7 +184,12 @@ def onnx_model(voice: Voice) -> onnx.ModelProto:
               attention       float (B, layers · heads, decoder steps, T): 0 where either side is padding
     """
     model, language = voice.model, voice.language
-    if not isinstance(model, SpeechModel) or model.config.autoregressive:
+    if not isinstance(model, SpeechModel):
+        raise ValueError(
+            f"{voice.path}: ONNX export takes models with clock attention, not yet those trained along an alignment; of "
+            "the package's voices, `attention` can be exported"
+        )
+    if model.config.autoregressive:
         raise ValueError(f"{voice.path}: ONNX export takes a parallel model, got an autoregressive one")
     graph = AcousticGraph()
     mel, lengths, attention = acoustic_model(graph, model, language.mean, language.std, language.mel.log_floor)
