@@ -229,9 +229,9 @@ def all_prompts_differences() -> str:
 @made
 def harvard() -> str:
     names = {
-        "default": "default voice (`parallel-clock`, half precision)",
+        "default": "voice `attention` (`parallel-clock`, half precision)",
         "default, plain L1 (16,000 steps)": "the same after 16,000 steps of plain L1",
-        "default voice, autoregressive, half precision": "default voice, autoregressive (half precision)",
+        "default voice, autoregressive, half precision": "its autoregressive companion (half precision)",
         "causal-clock": "`causal-clock`, full precision",
         "teacher": "teacher",
     }
