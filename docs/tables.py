@@ -526,13 +526,20 @@ def speak() -> str:
 
 
 @made
-def voice_wer() -> str:
-    return percent(read("harvard_natural")["systems"]["default"]["scores"]["moonshine"]["wer"], 1)
+def voice_sound() -> str:
+    return sound_of("default, pace 1")
 
 
 @made
-def teacher_wer() -> str:
-    return percent(read("harvard_natural")["systems"]["teacher"]["scores"]["moonshine"]["wer"], 1)
+def teacher_sound() -> str:
+    return sound_of("teacher")
+
+
+def sound_of(name: str) -> str:
+    """Opinion score and word error rate of a row of benchmarks/sound.py."""
+    row = next(row for row in read("sound")["rows"] if row["name"] == name)
+    mos, wer = row["distillmos"], [100 * value for value in row["wer"]]
+    return f"{mos[0]:.2f} [{mos[1]:.2f}, {mos[2]:.2f}] and {wer[0]:.1f} % [{wer[1]:.1f}, {wer[2]:.1f}]"
 
 
 def over_seeds(values: Sequence[float]) -> str:

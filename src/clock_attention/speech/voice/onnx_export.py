@@ -186,8 +186,8 @@ def onnx_model(voice: Voice) -> onnx.ModelProto:
     model, language = voice.model, voice.language
     if not isinstance(model, SpeechModel):
         raise ValueError(
-            f"{voice.path}: ONNX export takes models with clock attention, not yet those trained along an alignment; of "
-            "the package's voices, `attention` can be exported"
+            f"{voice.path}: ONNX export takes models with clock attention, not yet those trained along an alignment; "
+            "of the package's voices, `attention` can be exported"
         )
     if model.config.autoregressive:
         raise ValueError(f"{voice.path}: ONNX export takes a parallel model, got an autoregressive one")
