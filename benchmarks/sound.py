@@ -69,6 +69,7 @@ def main() -> None:
             rows.append(row | {"cpu_per_second": cpu / sum(speech.seconds for speech in spoken)})
             print_row(rows[-1])
     settings = {key: value for key, value in vars(arguments).items() if key != "out"}
+    settings["prompts"] = Path(arguments.prompts).name
     if arguments.out:
         arguments.out.write_text(json.dumps({"settings": settings, "vocoder": vocoder.name, "rows": rows}, indent=1))
 
