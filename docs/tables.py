@@ -454,6 +454,15 @@ def readings() -> str:
 
 
 @made
+def readings_ljspeech() -> str:
+    systems = read("readings")["ljspeech"]
+    shares = [
+        percent(dict(zip(("estimate", "low", "high"), scored["share"], strict=True)), 1) for scored in systems.values()
+    ]
+    return table([f"{next(iter(systems.values()))['total']} lines", *systems], [["read as by the human", *shares]])
+
+
+@made
 def timestamps() -> str:
     ways = read("timestamps")["ways"]
     rows = []
