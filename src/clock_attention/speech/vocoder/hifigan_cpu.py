@@ -8,12 +8,17 @@ need R products of C × C matrices instead of N · kernel. With 32 points and 11
 from __future__ import annotations
 
 import math
+import os
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import conv2d, conv_transpose2d, leaky_relu
 
 from clock_attention.speech.vocoder.hifigan import LAST_SLOPE, SLOPE, Generator, ResidualBlock
+
+# oneDNN keeps up to 1,024 compiled convolutions, several for every length it has seen: gigabytes after some hundred
+# utterances. It reads this once, before its first convolution; a few are as fast, because lengths hardly repeat.
+os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64")
 
 POINTS = 32
 # Blocks of one product of matrices: what lies between the transforms stays in the cache.
