@@ -359,7 +359,7 @@ def test_exported_programs_serve_any_length():
             return self.attention(query, memory, memory, padding, query_padding_mask=query[..., 0] > 1e9)[0]
 
     model = Model().eval()
-    lengths = {1: torch.export.Dim("targets", min=2, max=500)}, {1: torch.export.Dim("sources", min=2, max=300)}
+    lengths = {1: torch.export.Dim("targets", min=3, max=500)}, {1: torch.export.Dim("sources", min=3, max=300)}
     example = torch.randn(2, 50, 12), torch.randn(2, 20, 12), torch.zeros(2, 20, dtype=torch.bool)
     program = torch.export.export(model, example, dynamic_shapes=(lengths[0], lengths[1], lengths[1])).module()
     for targets, sources in ((7, 5), (64, 30), (200, 90)):
