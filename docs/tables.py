@@ -567,6 +567,19 @@ def scales() -> str:
     return table(["source steps", *map(str, lengths), f"{lengths[-1]} ÷ {lengths[0]}"], lines)
 
 
+@made
+def warp() -> str:
+    found = read("warp")
+    names = found["results"][0]["error"]
+    errors = {
+        (name, cropped): over_seeds([row["error"][name] for row in found["results"] if row["cropped"] == cropped])
+        for name in names
+        for cropped in (False, True)
+    }
+    rows = ([name, found["parameters"].get(name, "–"), errors[name, False], errors[name, True]] for name in names)
+    return table(["", "parameters", "whole target", "cropped target"], rows)
+
+
 def pages() -> list[Path]:
     return [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
