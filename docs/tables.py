@@ -411,6 +411,20 @@ def attention() -> str:
 
 
 @made
+def attention_content() -> str:
+    rows = []
+    for row in read("content")["results"]:
+        times, error = row["seconds"], row["error"]["content"]
+        growth = statistics.median(times["content"]) / statistics.median(times["banded"])
+        shape = row["shape"].replace("x", " × ")
+        rows.append(
+            [shape, direction(row), ratio(times, "banded"), ratio(times, "content"), f"{growth:.2f}", f"{error:.0e}"]
+        )
+    head = ["B × H × S × T × D", "direction", "banded ÷ SDPA", "with content ÷ SDPA", "with ÷ without", "max error"]
+    return table(head, rows)
+
+
+@made
 def attention_kinds() -> str:
     rows = read("attention")["results"]
     columns = list(dict.fromkeys((row["targets"], row["sources"], row["backward"]) for row in rows))
