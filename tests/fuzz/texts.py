@@ -8,7 +8,7 @@ import string
 from pathlib import Path
 
 from clock_attention.speech.text.phonemes import UnreadableTextError
-from clock_attention.speech.voice.synthesis import readings, well_formed
+from clock_attention.speech.voice.request import well_formed
 from clock_attention.speech.voice.voice import Voice
 from tests.fuzz.runner import DifferenceError, Fuzzer
 from tests.speech.voices import tiny_voice
@@ -76,7 +76,8 @@ class Texts(Fuzzer):
         return "read" if found else "unreadable"
 
     def read(self, text: str) -> list[tuple[str, ...]]:
+        """All at once, as the corpus and `utter` do, which is the harder way; speaking goes sentence by sentence."""
         try:
-            return [sentence.phonemes.tokens for sentence in readings(self.voice, text, 0.3)]
+            return [self.voice.phonemizer(text).tokens]
         except UnreadableTextError:
             return []

@@ -77,6 +77,7 @@ def test_shapes_are_compared_before_memory_is_taken(voice, monkeypatch):
     [
         ("language", {"mpr": 1e300}, "mpr"),
         ("language", {"mean": [float("inf")] * 80}, "mean"),
+        ("language", {"std": [1e300] * 80}, "none of them exceeds 1000"),
         ("language", {"mel": {"n_mels": 10**9}}, "n_mels"),
         ("language", {"mel": {"hop_length": 4096}}, "hop_length"),
         ("model", {"logit_scale_start": float("inf")}, "logit_scale_start"),

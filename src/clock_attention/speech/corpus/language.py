@@ -37,6 +37,8 @@ class Language(BaseModel):
         for name in ("mean", "std"):
             if len(getattr(self, name)) != self.mel.n_mels:
                 raise ValueError(f"{name} has {len(getattr(self, name))} values, expected one for each mel bin")
+        if max(map(abs, (*self.mean, *self.std))) > 1000:
+            raise ValueError("mean and std are of logarithms: none of them exceeds 1000")
         if min(self.std) <= 0:
             raise ValueError("std must be positive in every mel bin")
         if len(set(self.symbols)) != len(self.symbols):
