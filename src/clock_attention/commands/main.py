@@ -52,6 +52,7 @@ COMMANDS = {
         "export",
         "Export a training run as a voice, or either as an ONNX file.",
     ),
+    "vocoder": Command("clock_attention.commands.vocoder", "app", "Train a small vocoder on recordings."),
     "evaluate": Command(
         "clock_attention.commands.evaluate",
         "evaluate",

@@ -47,7 +47,7 @@ def speak(
     ] = None,
     decoding: Annotated[Decoding | None, typer.Option(help=r"Which decoder of the voice. \[default: its own]")] = None,
     vocoder: Annotated[
-        str, typer.Option(help="auto, hifigan, hifigan-universal, griffin-lim, or the path of a HiFi-GAN checkpoint.")
+        str, typer.Option(help="auto, hifigan, hifigan-universal, fast, griffin-lim, or the path of a vocoder.")
     ] = "auto",
     timestamps: Annotated[
         Path | None, typer.Option(help="Also write sentences, words and phones: .TextGrid, .json or .srt.")

