@@ -511,6 +511,23 @@ def fuzzing() -> str:
 
 
 @made
+def vocoder_quality() -> str:
+    def cells(row: dict[str, Any]) -> list[str]:
+        scores = [f"{row[key][0]:.2f} ± {row[key][1]:.2f}" for key in ("distillmos", "dnsmos", "pesq")]
+        return [
+            *scores,
+            f"{row['stoi'][0]:.3f}",
+            f"{100 * row['wer']:.1f} %",
+            f"{row['cpu']:.3f}" if row["cpu"] else "–",
+        ]
+
+    rows = (
+        [source, name, *cells(row)] for source, found in read("copy_synthesis").items() for name, row in found.items()
+    )
+    return table(["source", "vocoder", "DistillMOS", "DNSMOS", "PESQ", "STOI", "WER", "CPU s per s"], rows)
+
+
+@made
 def simulation() -> str:
     found = read("simulation")
     columns = [found[name]["level, simulated, error, predicted"] for name in ("exp", "rational")]

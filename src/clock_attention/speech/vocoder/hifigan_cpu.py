@@ -18,7 +18,7 @@ from clock_attention.speech.vocoder.hifigan import LAST_SLOPE, SLOPE, Generator,
 
 # oneDNN keeps up to 1,024 compiled convolutions, several for every length it has seen: gigabytes after some hundred
 # utterances. It reads this once, before its first convolution; a few are as fast, because lengths hardly repeat.
-os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64")
+os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "16")
 
 POINTS = 32
 # Blocks of one product of matrices: what lies between the transforms stays in the cache.

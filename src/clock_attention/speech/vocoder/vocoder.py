@@ -147,7 +147,7 @@ def load_vocoder(
     """The vocoder for mels of this definition.
 
     Args:
-        name: "hifigan" (published LJSpeech weights), "hifigan-universal", "fast" (about a fifteenth of HiFi-GAN's time,
+        name: "hifigan" (published LJSpeech weights), "hifigan-universal", "fast" (about a tenth of HiFi-GAN's time,
             but not its sound), "griffin-lim", the path of a HiFi-GAN checkpoint (torch's with a `generator` key, or
             safetensors; `config.json` beside it) or of the folder that holds it, the folder of a vocoder made by
             `clock-attention vocoder train`, or "auto": HiFi-GAN if it is installed and fits, else Griffin-Lim with a
