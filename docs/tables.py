@@ -575,6 +575,23 @@ def teacher_sound() -> str:
     return sound_of("teacher")
 
 
+@made
+def sound() -> str:
+    names = {"default, pace 1": "default voice", "attention, pace 1": "voice `attention`"}
+    keys = ("distillmos", "dnsmos", "time", "bins", "variance", "cepstral_distance")
+    rows = [
+        [
+            names.get(row["name"], row["name"]),
+            percent(dict(zip(("estimate", "low", "high"), row["wer"], strict=True)), 1),
+        ]
+        + [f"{row[key][0]:.2f} [{row[key][1]:.2f}, {row[key][2]:.2f}]" for key in keys]
+        + [f"{row['cpu_per_second']:.2f}" if "cpu_per_second" in row else ""]
+        for row in read("sound")["rows"]
+    ]
+    heads = ["WER", "DistillMOS", "DNSMOS", "movement, time", "bins", "variance", "cepstral distance", "CPU s per s"]
+    return table(["", *heads], rows)
+
+
 def sound_of(name: str) -> str:
     """Opinion score and word error rate of a row of benchmarks/sound.py."""
     row = next(row for row in read("sound")["rows"] if row["name"] == name)
