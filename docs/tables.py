@@ -477,6 +477,14 @@ def readings_ljspeech() -> str:
 
 
 @made
+def readings_work() -> str:
+    measured = read("readings")["work"]
+    columns = list(next(iter(measured.values())))
+    rows = [[name, *(f"{seconds[column]:.2f}" for column in columns)] for name, seconds in measured.items()]
+    return table(["text", *(f"{column} characters, s" for column in columns)], rows)
+
+
+@made
 def timestamps() -> str:
     ways = read("timestamps")["ways"]
     rows = []

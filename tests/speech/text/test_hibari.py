@@ -16,7 +16,8 @@ from clock_attention.speech.text.phonemes import (
     Phonemizer,
     UnreadableTextError,
 )
-from clock_attention.speech.voice.folder import CARD, default_folder
+from clock_attention.speech.voice.folder import CARD
+from  import default_folder
 
 HIBARI = HibariPhonemizer()
 
