@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import clock_attention.speech.voice
 from clock_attention.speech.text.hibari import ARPABET, ArpabetPhonemizer, HibariPhonemizer, hibari_g2p
 from clock_attention.speech.text.phonemes import (
     NO_WORD,
@@ -17,7 +18,6 @@ from clock_attention.speech.text.phonemes import (
     UnreadableTextError,
 )
 from clock_attention.speech.voice.folder import CARD
-from  import default_folder
 
 HIBARI = HibariPhonemizer()
 
@@ -50,7 +50,7 @@ def test_plain_sentences_are_read_as_the_default_voice_was_trained() -> None:
 
 
 def test_the_inventory_is_the_one_that_the_default_voice_was_trained_with() -> None:
-    card = json.loads((default_folder() / CARD).read_text("utf-8"))
+    card = json.loads((Path(clock_attention.speech.voice.__path__[0]) / "voices" / "default" / CARD).read_text("utf-8"))
     assert tuple(card["language"]["symbols"]) == HIBARI.symbols
 
 
