@@ -118,7 +118,7 @@ def largest_differences(device: torch.device) -> dict[str, float]:
         query, key, value, *content = (x.clone().requires_grad_() for x in inputs)
         scale = torch.full((1, 1, 1), 0.7, device=device, requires_grad=True)
         leaves = (query, key, value, *content, scale)
-        given = AttentionInputs(query, key, value, scale, *valid, content=(content[0], content[1]))
+        given = AttentionInputs(query, key, value, scale, valid[0], valid[1], content=(content[0], content[1]))
         with torch.enable_grad():
             output = implementation.attend(given, ClockOptions(), Wanted(weights=False))[0]
             found.append((output.detach(), *torch.autograd.grad(output, leaves, cotangent)))

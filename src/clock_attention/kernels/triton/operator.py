@@ -284,7 +284,7 @@ def attend_backward(
             **flags, **by_keys.flags, **cuts[1].options,
         )  # fmt: skip
     total = by_scale.sum((0, 2)).to(scale.dtype)
-    return by_query, by_key, by_value, by_query_variance, by_key_variance, total, *by_contents
+    return by_query, by_key, by_value, by_query_variance, by_key_variance, total, by_contents[0], by_contents[1]
 
 
 @attend_backward.register_fake

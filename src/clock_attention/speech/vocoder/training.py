@@ -24,6 +24,7 @@ from clock_attention.speech.vocoder.harmonic import (
     NOISE_FFT,
     TONE_BINS,
     TONE_FFT,
+    Block,
     HarmonicConfig,
     HarmonicNetwork,
 )
@@ -116,6 +117,7 @@ def new_network(config: HarmonicConfig) -> HarmonicNetwork:
         network.filters.last.bias.zero_()
         for backbone in (network.filters, network.pitch):
             for block in backbone.blocks:
+                assert isinstance(block, Block)
                 block.down.weight.mul_(0.3)
                 block.down.bias.zero_()
     return network
