@@ -11,8 +11,9 @@ code with the others, which are tested against it.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 from torch import Tensor
@@ -22,6 +23,13 @@ if TYPE_CHECKING:
 
 # Two feature tensors (B, H, S, C) and (B, H, T, C), whose inner products are the scores, or the scores (B, H, S, T).
 Content = tuple[Tensor, Tensor] | Tensor
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def constant_when_compiled(function: Function) -> Function:
+    """`torch.compiler.assume_constant_result`, which sets the same mark but loads the compiler to do it: seconds."""
+    function._dynamo_marked_constant = True  # type: ignore[attr-defined]
+    return function
 
 
 @dataclass(frozen=True)

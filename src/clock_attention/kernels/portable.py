@@ -22,7 +22,7 @@ from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
 from clock_attention.clocks import ClockPair, check_rates, clock_pair, sum_dtype
-from clock_attention.kernels.interface import Attended, AttentionInputs, Content, Wanted
+from clock_attention.kernels.interface import Attended, AttentionInputs, Content, Wanted, constant_when_compiled
 from clock_attention.options import ClockOptions
 from clock_attention.rates import resolve_phi
 
@@ -187,7 +187,7 @@ def block_distance(pair: ClockPair) -> Tensor:
     return squared_distance(pair.query - centre, pair.key - centre, dtype)
 
 
-@torch.compiler.assume_constant_result
+@constant_when_compiled
 def products_are_exact() -> bool:
     """Whether fp32 matrix products are what they say; in TF32 they have too few digits for a distance."""
     return torch.get_float32_matmul_precision() == "highest"

@@ -19,7 +19,7 @@ import torch
 
 from clock_attention.files import write_atomically
 from clock_attention.kernels import portable
-from clock_attention.kernels.interface import AttentionInputs, Wanted
+from clock_attention.kernels.interface import AttentionInputs, Wanted, constant_when_compiled
 from clock_attention.options import IMPLEMENTATIONS, ClockOptions
 
 logger = logging.getLogger(__name__)
@@ -28,7 +28,7 @@ TOLERANCES = {"output": 1e-4, "gradients": 1e-3}  # relative; twenty times what 
 verdicts: dict[tuple[str, int], bool] = {}
 
 
-@torch.compiler.assume_constant_result
+@constant_when_compiled
 def forced_implementation() -> str:
     """What CLOCK_ATTENTION_IMPL asks for in place of "auto"."""
     impl = os.environ.get("CLOCK_ATTENTION_IMPL") or "auto"
@@ -39,7 +39,7 @@ def forced_implementation() -> str:
     return impl
 
 
-@torch.compiler.assume_constant_result
+@constant_when_compiled
 def trusted(kind: str, index: int) -> bool:
     """Whether `auto` may use Triton on this device. The first call for a device takes the check's time."""
     place = (kind, index)
