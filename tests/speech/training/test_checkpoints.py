@@ -119,6 +119,22 @@ def test_a_run_without_an_intact_checkpoint_says_what_is_wrong_with_each(store, 
         train(tiny(), store, run, resume=True, quiet=True)
 
 
+def test_a_crash_while_naming_the_best_checkpoint_does_not_lose_it(store, tmp_path, monkeypatch):
+    train(tiny(), store, tmp_path / "straight", quiet=True)
+    run = tmp_path / "crashed"
+
+    def crash(source, target):
+        raise OSError("killed")
+
+    monkeypatch.setattr(checkpoint, "link_atomically", crash)
+    with pytest.raises(OSError, match="killed"):
+        train(tiny(), store, run, quiet=True)
+    monkeypatch.undo()
+    train(tiny(), store, run, resume=True, quiet=True)
+    best = [checkpoint.read(one / "checkpoints" / "best.pt") for one in (tmp_path / "straight", run)]
+    assert same(best[0]["model"], best[1]["model"])
+
+
 def test_two_checkpoints_and_the_best_are_kept(store, tmp_path):
     train(tiny("checkpoint_minutes=1e-9"), store, tmp_path / "run", quiet=True)
     names = sorted(path.name for path in (tmp_path / "run" / "checkpoints").iterdir())

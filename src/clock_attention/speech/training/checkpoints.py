@@ -42,9 +42,10 @@ def save(fabric: Fabric, folder: Path, state: dict[str, Any], *, best: bool = Fa
         if fabric.is_global_zero:
             with open(temporary, "rb") as file:
                 os.fsync(file.fileno())
-            os.replace(temporary, path)
             if best:
-                link_atomically(path, folder / "best.pt")
+                # Before the step itself: a run that is killed in between comes to this step, and finds it best, again.
+                link_atomically(temporary, folder / "best.pt")
+            os.replace(temporary, path)
             for old in checkpoints(folder)[:-KEEP]:
                 old.unlink()
     except (OSError, RuntimeError) as error:  # torch's writer reports a full disk as a RuntimeError
