@@ -49,7 +49,7 @@ def test_a_dry_run_prints_the_plan_and_does_nothing(preset: str, tmp_path: Path)
         (["--corpus", "other=x"], "no corpus 'other'"),
         (["--corpus", "natural=nowhere", "--dry-run"], "natural=nowhere: no prepared corpus is there"),
         (["--recognizer", "whisperer", "--dry-run"], "unknown recognizer 'whisperer'"),
-        (["--mpr", "3:x:", "--dry-run"], "--mpr 3:x:"),
+        (["--mpr", "3:x:", "--dry-run"], "mpr 3:x:"),
         (["--mpr", "10:3", "--dry-run"], "expected 6, 3:10, 3:10:0.5 or natural"),
         (["--set", "widht=1", "--dry-run"], "there is no option 'widht'"),
     ],

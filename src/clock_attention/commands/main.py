@@ -37,7 +37,7 @@ COMMANDS = {
     "pronounce": Command(
         "clock_attention.commands.pronounce",
         "pronounce",
-        "Show how a text is read: kinds of tokens, words that are said, phonemes.",
+        "Show how a text is read: its tokens, their kinds, the words that are said and their phonemes.",
     ),
     "app": Command(
         "clock_attention.commands.app",

@@ -12,6 +12,7 @@ import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -168,7 +169,7 @@ class Sentence:
     phrases: list[Phrase]
 
 
-def stream(voice: VoiceFolder, request: Request, vocoder: Vocoder) -> Iterator[Speech]:
+def stream(voice: VoiceFolder, request: Request, vocoder: str | Path | Vocoder) -> Iterator[Speech]:
     """Speak sentence by sentence; joined end to end, the pieces are the whole."""
     if request.pacing.duration is not None and voice.model.config.autoregressive:
         raise ValueError(
@@ -183,7 +184,8 @@ def stream(voice: VoiceFolder, request: Request, vocoder: Vocoder) -> Iterator[S
     sentences = chain([first], sentences)
     if request.most_seconds is not None:
         sentences = iter(within(voice, sentences, request.pacing, request.most_seconds))
-    return spoken(voice, sentences, request.pacing, request.seed, vocoder)
+    # Loaded only now: a request that is refused costs nothing.
+    return spoken(voice, sentences, request.pacing, request.seed, voice.vocoder(vocoder))
 
 
 def within(voice: VoiceFolder, sentences: Iterable[Sentence], pacing: Pacing, seconds: float) -> list[Sentence]:

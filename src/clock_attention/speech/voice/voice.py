@@ -95,7 +95,7 @@ class Voice(VoiceFolder):
 
     def perform(self, request: Request, vocoder: str | Path | Vocoder = "auto") -> Iterator[Speech]:
         """Speak a request sentence by sentence."""
-        return synthesis.stream(self, request.read_with(self.lexicon), self.vocoder(vocoder))
+        return synthesis.stream(self, request.read_with(self.lexicon), vocoder)
 
     def utter(
         self,
