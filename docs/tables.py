@@ -600,6 +600,17 @@ def sound() -> str:
     return table(["", *heads], rows)
 
 
+@made
+def sound_paces() -> str:
+    ends = ("estimate", "low", "high")
+    rows = [
+        [row["name"], percent(dict(zip(ends, row["wer"], strict=True)), 1)]
+        + [f"{row[key][0]:.2f} [{row[key][1]:.2f}, {row[key][2]:.2f}]" for key in ("distillmos", "dnsmos")]
+        for row in read("sound_paces")["rows"]
+    ]
+    return table(["", "WER", "DistillMOS", "DNSMOS"], rows)
+
+
 def sound_of(name: str) -> str:
     """Opinion score and word error rate of a row of benchmarks/sound.py."""
     row = next(row for row in read("sound")["rows"] if row["name"] == name)
