@@ -12,7 +12,7 @@ from clock_attention.speech.training.loop import train
 from clock_attention.speech.voice.from_run import export
 from clock_attention.speech.voice.voice import Voice
 from tests.speech.corpora import tiny_store
-from tests.speech.training.test_loop import require_same_run
+from tests.speech.training.runs import require_same_run
 
 TINY = [
     *("width=16", "heads=2", "encoder_layers=1", "feed_forward=24", "prosody_width=12", "prosody_layers=1"),

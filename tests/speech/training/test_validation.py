@@ -1,35 +1,7 @@
 """Validation."""
 
-import pytest
-import torch
-
-from clock_attention.speech.training.config import load_preset
 from clock_attention.speech.training.loop import train
-from tests.speech.corpora import tiny_store
-
-TINY = [
-    *("width=16", "heads=2", "encoder_layers=1", "decoder_layers=2", "feed_forward=32", "prenet_width=8"),
-    *("steps=24", "batch_size=8", "warmup_steps=4", "learning_rate=5e-3", "ema=0.9", "dropout=0.1"),
-    *("stretch_share=0.5", "logit_scale_rate=1.0", "short_share=1.0"),
-    *("validate_every=8", "log_every=4", "pictures=0", "validation_utterances=4"),
-]
-
-
-@pytest.fixture(autouse=True)
-def one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
-@pytest.fixture(scope="module")
-def store(tmp_path_factory):
-    return tiny_store(tmp_path_factory.mktemp("tiny") / "store")
-
-
-def tiny(*changes):
-    return load_preset("small").changed([*TINY, *changes])
+from tests.speech.training.runs import tiny
 
 
 def test_pictures_are_drawn_at_validation(store, tmp_path):
