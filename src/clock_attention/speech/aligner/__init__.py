@@ -1,0 +1,13 @@
+"""Forced alignment: when each word and phone of a known text is said.
+
+from clock_attention.speech.aligner import Aligner
+
+aligned = Aligner.load().align("speech.wav", "What is said in it.")
+for word in aligned.words:
+    print(word.start, word.end, word.label, word.confidence)
+"""
+
+from clock_attention.speech.aligner.aligner import Aligner
+from clock_attention.speech.aligner.results import AlignedInterval, AlignedRecording, AlignmentError, Flag, TokenTimes
+
+__all__ = ["AlignedInterval", "AlignedRecording", "Aligner", "AlignmentError", "Flag", "TokenTimes"]

@@ -1,0 +1,73 @@
+"""What the network heard, as scores for the search: sounds, what may stand for them, and speech of any kind."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from clock_attention.speech.aligner.graph import Graph
+from clock_attention.speech.aligner.inventory import ALSO, HALVES, STATES, state
+
+OTHER_COLUMN = STATES  # speech of any kind
+PRIOR_WEIGHT = 0.3
+CHANGE_WEIGHT = 0.5
+ALSO_WEIGHT = 1.0
+OTHER_COST = 1.0  # nats a frame: what speech of any kind costs more than the sound that fits best
+LOWEST = -12.0
+MISFIT = -4.0  # in a score: nats a frame of other speech, and of sounds that were passed over
+USUAL_LENGTH = 12  # frames of a sound
+
+
+class Emissions:
+    """Log-probabilities of states (frames, STATES) and logits of a change (frames,), as the network gives them."""
+
+    def __init__(
+        self, log_probabilities: NDArray[np.float32], change: NDArray[np.float32], log_prior: NDArray[np.float64]
+    ) -> None:
+        if (
+            log_probabilities.ndim != 2
+            or log_probabilities.shape[1] != STATES
+            or change.shape != log_probabilities.shape[:1]
+        ):
+            shapes = f"{log_probabilities.shape} and {change.shape}"
+            raise ValueError(f"emissions: got shapes {shapes}, expected (frames, {STATES}) and (frames,)")
+        self.log_probabilities = log_probabilities
+        self.change_logits = change
+        self.log_prior = log_prior
+
+    @cached_property
+    def scores(self) -> NDArray[np.float32]:
+        """For the search (frames, STATES + 1), with sounds that stand for others, and other speech last."""
+        own = np.maximum(self.log_probabilities - PRIOR_WEIGHT * self.log_prior, LOWEST).astype(np.float32)
+        out = np.empty((len(own), STATES + 1), np.float32)
+        out[:, :STATES] = own
+        for name, others in ALSO.items():
+            for half in range(HALVES):
+                column = state(name, half)
+                for other, cost in others.items():
+                    np.maximum(out[:, column], own[:, state(other, half)] - ALSO_WEIGHT * cost, out=out[:, column])
+        out[:, OTHER_COLUMN] = own[:, 1:].max(1) - OTHER_COST
+        return out
+
+    @cached_property
+    def change(self) -> NDArray[np.float32]:
+        """What it is worth to begin a sound with each frame.  (frames,)"""
+        return CHANGE_WEIGHT * np.clip(self.change_logits, -8.0, 8.0)
+
+    @cached_property
+    def clock(self) -> NDArray[np.float32]:
+        """Sounds heard so far: the sum of the probabilities that one begins.  (frames,)"""
+        speech = 1.0 - np.exp(self.log_probabilities[:, 0])
+        return np.cumsum(speech / (1.0 + np.exp(-self.change_logits))).astype(np.float32)
+
+    def score(self, path: NDArray[np.int32], graph: Graph) -> float:
+        """How well the sounds of a path fit, in nats a frame of speech: 0 where nothing would fit better."""
+        columns = graph.column[path]
+        ratio = self.scores[np.arange(len(path)), columns] - self.scores[:, :STATES].max(1)
+        ratio[columns == OTHER_COLUMN] = MISFIT
+        skipped = np.setdiff1d(graph.unit[(graph.column != 0) & (graph.column != OTHER_COLUMN)], graph.unit[path])
+        lost = USUAL_LENGTH * len(skipped)
+        speech = ratio[columns != 0]
+        return float((speech.sum() + MISFIT * lost) / max(len(speech) + lost, 1))

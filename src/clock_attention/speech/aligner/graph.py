@@ -1,0 +1,101 @@
+"""The order in which sounds may come: units in a row, some of them optional, as states with arcs between them.
+
+A unit is a sound, a silence or other speech; it passes through its states in order and may stay in each. Units that are
+optional may be passed over, and so may whole words, each at a cost. Every arc consumes one frame.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+MOST_SKIPPED = 60.0  # nats: passing over more than this at once is not tried
+
+
+@dataclass(frozen=True)
+class Unit:
+    """`columns` are the unit's states, as columns of the emission matrix. `skip` is what it costs to leave it out."""
+
+    columns: tuple[int, ...]
+    skip: float = np.inf
+    entry: float = 0.0
+
+
+@dataclass
+class Graph:
+    """States with incoming arcs in compressed rows: those into state s are `sources[first[s]:first[s + 1]]`."""
+
+    unit: NDArray[np.int32]  # (states,) which unit a state belongs to
+    column: NDArray[np.int32]  # (states,)
+    first: NDArray[np.int32]  # (states + 1,)
+    sources: NDArray[np.int32]  # (arcs,)
+    costs: NDArray[np.float64]  # (arcs,)
+    enters: NDArray[np.bool_]  # (arcs,) whether a new unit begins
+    start: NDArray[np.float64]  # (states,) cost of beginning here; inf where no path begins
+    final: NDArray[np.float64]  # (states,)
+    shortest: int = 0  # frames of the shortest path
+    units: Sequence[Unit] = field(default_factory=list)
+
+
+def build(units: Sequence[Unit], jumps: Sequence[tuple[int, int, float]] = ()) -> Graph:
+    """Units in order. A jump (i, j, cost) passes over the units i … j−1 together."""
+    count = len(units)
+    leaps: list[list[tuple[int, float]]] = [[] for _ in range(count + 1)]
+    for place, unit in enumerate(units):
+        if unit.skip < np.inf:
+            leaps[place].append((place + 1, unit.skip))
+    for begin, end, cost in jumps:
+        leaps[begin].append((end, cost))
+    reach = [reachable(leaps, place) for place in range(count + 1)]
+
+    offsets = np.cumsum([0] + [len(unit.columns) for unit in units])
+    incoming: list[list[tuple[int, float, bool]]] = [[] for _ in range(offsets[-1])]
+    start, final = np.full(offsets[-1], np.inf), np.full(offsets[-1], np.inf)
+    for place in range(count):
+        for state in range(offsets[place], offsets[place + 1]):
+            incoming[state].append((state, 0.0, False))
+            if state > offsets[place]:
+                incoming[state].append((state - 1, 0.0, False))
+        last = int(offsets[place + 1]) - 1
+        for following, cost in reach[place + 1]:
+            if following == count:
+                final[last] = cost
+            else:
+                incoming[offsets[following]].append((last, cost + units[following].entry, True))
+    for following, cost in reach[0]:
+        if following < count:
+            start[offsets[following]] = cost + units[following].entry
+    first = np.cumsum([0] + [len(arcs) for arcs in incoming])
+    arcs = [arc for into in incoming for arc in into]
+    required = sum(len(unit.columns) for unit in units if unit.skip == np.inf)
+    return Graph(
+        unit=np.repeat(np.arange(count, dtype=np.int32), np.diff(offsets)),
+        column=np.array([column for unit in units for column in unit.columns], np.int32),
+        first=first.astype(np.int32),
+        sources=np.array([arc[0] for arc in arcs], np.int32),
+        costs=np.array([arc[1] for arc in arcs], np.float64),
+        enters=np.array([arc[2] for arc in arcs], np.bool_),
+        start=start,
+        final=final,
+        shortest=required,
+        units=units,
+    )
+
+
+def reachable(leaps: list[list[tuple[int, float]]], place: int) -> list[tuple[int, float]]:
+    """Places that can be reached from one without a frame, with the least cost."""
+    best = {place: 0.0}
+    waiting = [place]
+    while waiting:
+        here = min(waiting)
+        waiting.remove(here)
+        for there, cost in leaps[here]:
+            total = best[here] + cost
+            if total < min(best.get(there, np.inf), MOST_SKIPPED):
+                if there not in waiting:
+                    waiting.append(there)
+                best[there] = total
+    return sorted(best.items())

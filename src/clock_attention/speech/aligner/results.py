@@ -1,0 +1,70 @@
+"""What an alignment is: intervals, flags and a score."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from clock_attention.timestamps import Interval
+
+FloatArray = NDArray[np.float32]
+
+
+class AlignmentError(ValueError):
+    """A recording and a text that cannot be aligned; the message says why."""
+
+
+@dataclass(frozen=True)
+class AlignedInterval(Interval):
+    """A word, a phone or a silence (label ""). `confidence`: how sure both ends are, within 20 ms."""
+
+    confidence: float = 1.0
+
+
+class Flag(NamedTuple):
+    """Where recording and text differ. `word` is "" for speech that is not written."""
+
+    kind: Literal["spoken-not-written", "written-not-spoken"]
+    word: str
+    start: float
+    end: float
+
+
+@dataclass(frozen=True)
+class AlignedRecording:
+    """Words and phones of a recording, contiguous from 0 to `duration`.
+
+    `score` is higher where the text fits the recording; `fits` says whether it is above the model's threshold.
+    `posterior` holds for every frame (of `frame_seconds`) the probability of each token. Where the two clocks are equal
+    they meet: `source_clock` counts sounds along the tokens, `target_clock` the sounds heard along the frames.
+    """
+
+    duration: float
+    words: tuple[AlignedInterval, ...]
+    phones: tuple[AlignedInterval, ...]
+    score: float
+    fits: bool
+    flags: list[Flag] = field(default_factory=list)
+    posterior: FloatArray | None = None  # (frames, tokens)
+    source_clock: FloatArray | None = None  # (tokens,)
+    target_clock: FloatArray | None = None  # (frames,)
+    frame_seconds: float = 0.005
+
+
+@dataclass(frozen=True)
+class TokenTimes:
+    """Start and end of every phoneme token in seconds; boundary tokens are silences that may have length 0.
+
+    `leading` and `trailing` are the silences before the first token and after the last, in seconds.
+    """
+
+    starts: NDArray[np.float64]  # (tokens,)
+    ends: NDArray[np.float64]  # (tokens,)
+    confidence: NDArray[np.float64]  # (tokens,)
+    leading: float
+    trailing: float
+    score: float
+    fits: bool

@@ -1,0 +1,84 @@
+"""A text as a graph of units: its sounds, silences that may lie between words, and what may be missing or added."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from clock_attention.speech.aligner.emissions import OTHER_COLUMN
+from clock_attention.speech.aligner.graph import Graph, Unit, build
+from clock_attention.speech.aligner.inventory import Sound, is_boundary, sounds
+from clock_attention.speech.text.phonemes import NO_WORD, Phonemes
+
+PHONE, PAUSE, OTHER = 0, 1, 2
+SILENCE_COLUMN = 0
+SILENCE_ENTRY = 1.0
+OTHER_ENTRY = 15.0
+SKIPPED_WORD = 25.0
+# Sounds that readers leave out: "(h)is", "an(d)", "sudd(e)n".
+OMITTED = {"h": 5.0, "t": 5.0, "d": 5.0, "ə": 5.0}
+
+
+@dataclass(frozen=True)
+class Transcript:
+    """The graph of a text, and for each of its units what it is."""
+
+    phonemes: Phonemes
+    graph: Graph
+    kind: NDArray[np.int8]  # (units,)
+    token: NDArray[np.int64]  # (units,) −1 where it is none
+    word: NDArray[np.int64]  # (units,) −1 between words
+    clock: NDArray[np.float32]  # (tokens,) sounds counted up to and with each token
+
+    def is_phone(self, unit: int) -> bool:
+        return bool(self.kind[unit] == PHONE)
+
+
+def transcript(phonemes: Phonemes, *, tolerant: bool) -> Transcript:
+    """`tolerant`: words may be missing or added, and sounds that are often left out may be."""
+    units: list[Unit] = []
+    rows: list[tuple[int, int, int]] = []
+    jumps: list[tuple[int, int, float]] = []
+
+    def add(unit: Unit, kind: int, token: int, word: int) -> None:
+        units.append(unit)
+        rows.append((kind, token, word))
+
+    def gap(token: int) -> None:
+        """Silence between words, and in it speech that is not written."""
+        add(Unit((SILENCE_COLUMN,), skip=0.0, entry=SILENCE_ENTRY), PAUSE, token, NO_WORD)
+        if tolerant:
+            add(Unit((OTHER_COLUMN,), skip=0.0, entry=OTHER_ENTRY), OTHER, -1, NO_WORD)
+            add(Unit((SILENCE_COLUMN,), skip=0.0, entry=SILENCE_ENTRY), PAUSE, -1, NO_WORD)
+
+    heard = sounds(phonemes.tokens, phonemes.word_index)
+    begun: dict[int, int] = {}
+    ended: dict[int, int] = {}
+    gap(-1)
+    for place, (token, sound) in enumerate(zip(phonemes.tokens, heard, strict=True)):
+        word = phonemes.word_index[place]
+        if sound is None or is_boundary(token):
+            if word == NO_WORD:
+                gap(place)
+            else:
+                add(Unit((SILENCE_COLUMN,), skip=0.0, entry=SILENCE_ENTRY), PAUSE, place, word)
+            continue
+        begun.setdefault(word, len(units))
+        skip = OMITTED.get(sound.name, np.inf) if tolerant and omissible(place, phonemes, sound) else np.inf
+        add(Unit(sound.states, skip=skip), PHONE, place, word)
+        ended[word] = len(units)
+    if not phonemes.tokens or not is_boundary(phonemes.tokens[-1]):
+        gap(-1)
+    if tolerant:
+        jumps = [(begun[word], ended[word], SKIPPED_WORD) for word in begun]
+    kind, owner, word_of = (np.array(column, np.int64) for column in zip(*rows, strict=True))
+    clock = np.cumsum([sound is not None for sound in heard]).astype(np.float32)
+    return Transcript(phonemes, build(units, jumps), kind.astype(np.int8), owner, word_of, clock)
+
+
+def omissible(place: int, phonemes: Phonemes, sound: Sound) -> bool:
+    """A word of one sound keeps it, and so does the other half of an r-coloured vowel."""
+    word = phonemes.word_index[place]
+    return len(sound.halves) == 2 and sum(index == word for index in phonemes.word_index) > 1
