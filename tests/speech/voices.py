@@ -8,14 +8,31 @@ import torch
 from safetensors.torch import save_file
 
 from clock_attention.speech.audio.mel import MelConfig
-from clock_attention.speech.corpus.language import Language
-from clock_attention.speech.model.config import ModelConfig
+from clock_attention.speech.corpus.language import Language, Prosody
+from clock_attention.speech.model.aligned import AlignedModel
+from clock_attention.speech.model.config import AlignedConfig, ModelConfig
 from clock_attention.speech.model.model import SpeechModel
 from clock_attention.speech.text.phonemizers import phonemizer
 from clock_attention.speech.training.config import TrainingConfig
 from clock_attention.speech.voice.folder import Provenance, VoiceCard
 
 MPR = 6.0
+
+
+def tiny_aligned_voice(folder: Path, *, mel: str = "hifigan", reader: str = "hibari", **options: object) -> Path:
+    """Write a voice of random weights whose model has durations, as the default voice; `options` change its model."""
+    symbols, config = phonemizer(reader).symbols, MelConfig.preset(mel)
+    sizes = {"width": 16, "heads": 2, "encoder_layers": 1, "feed_forward": 16}
+    sizes |= {"prosody_width": 8, "prosody_layers": 1, "decoder_width": 8, "decoder_layers": 1, "expansion": 1}
+    model = AlignedConfig.model_validate({**sizes, "symbols": len(symbols), "mels": config.n_mels, **options})
+    torch.manual_seed(0)
+    weights = AlignedModel(model)
+    with torch.no_grad():  # about as many frames a phoneme as speech has, and not all alike
+        weights.timing_output.weight.normal_(0, 0.2)
+        weights.timing_output.bias.fill_(1.9)
+    return written(
+        folder, model, weights, reader, Prosody(pitch_mean=5.2, pitch_std=0.2, energy_mean=-6, energy_std=2), config
+    )
 
 
 def tiny_voice(folder: Path, *, mel: str = "hifigan", reader: str = "hibari", **options: object) -> Path:
@@ -26,14 +43,26 @@ def tiny_voice(folder: Path, *, mel: str = "hifigan", reader: str = "hibari", **
     positions = {"positions": "normalized", "encoder_positions": "rotary", "frames_per_step": 2}
     model = ModelConfig.model_validate({**sizes, **corpus, **positions, **options})
     torch.manual_seed(0)
-    weights = SpeechModel(model)
+    return written(folder, model, SpeechModel(model), reader, mel=config)
+
+
+def written(
+    folder: Path,
+    model: ModelConfig | AlignedConfig,
+    weights: torch.nn.Module,
+    reader: str,
+    prosody: Prosody | None = None,
+    mel: MelConfig | None = None,
+) -> Path:
+    config = mel or MelConfig.preset("hifigan")
     language = Language(
         phonemizer=reader,
-        symbols=symbols,
+        symbols=phonemizer(reader).symbols,
         mel=config,
         mean=(-5.0,) * config.n_mels,
         std=(1.5,) * config.n_mels,
         mpr=MPR,
+        prosody=prosody,
     )
     provenance = Provenance(
         corpus="none", licence="CC0", training=TrainingConfig(), steps=0, seconds=0.0, valid_l1=None, software="tests"

@@ -221,6 +221,12 @@ class AlignedModel(nn.Module):
         )
 
     @torch.no_grad()
+    def natural_timing(self, tokens: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
+        """Natural frames of each token with its closing silences, and which of them may take none.  (B, T + 2)"""
+        encoding = self.encode(tokens, lengths)
+        return natural_durations(encoding, lengths), encoding.optional | encoding.padding
+
+    @torch.no_grad()
     def natural_frames(self, tokens: Tensor, lengths: Tensor) -> Tensor:
         """How many frames each item takes at its natural pace, without speaking.  (B,)"""
         return natural_durations(self.encode(tokens, lengths), lengths).sum(1).round().long()

@@ -32,22 +32,25 @@ class Sentence:
         return " ".join(token.spoken for token in self.tokens)
 
 
-def tokenize(text: str, lexicon: Lexicon | None = None) -> tuple[list[Token], str, Sequence[int], str]:
-    """(tokens, the text without markup, for each plain character its place in it, dropped characters)."""
-    shown, pronunciations = without_markup(composed(text))
-    readable = plain(shown)
-    fixed = []
-    for given in pronunciations:
-        start, end = (bisect_left(readable.origin, place) for place in (given.start, given.end))
-        word = shown[given.start : given.end]
-        fixed.append(Token(Kind.WORD, word, word, start, end, pronunciation=given.ipa))
-    tokens = list(scan(readable.text, RULES, (lexicon or built_in()).find, fixed))
-    return tokens, shown, readable.origin, readable.dropped
-
-
 def sentences(text: str, lexicon: Lexicon | None = None) -> list[Sentence]:
     """The sentences of a text. What has no word in it is shown with the sentence before."""
-    tokens, shown, origin, dropped = tokenize(text, lexicon)
+    shown, pronunciations = without_markup(composed(text))
+    given = []
+    for place in pronunciations:
+        word = shown[place.start : place.end]
+        given.append(Token(Kind.WORD, word, word, place.start, place.end, pronunciation=place.ipa))
+    return sentences_of(shown, given, lexicon)
+
+
+def sentences_of(shown: str, given: Sequence[Token] = (), lexicon: Lexicon | None = None) -> list[Sentence]:
+    """The sentences of a composed text without markup. `given` are tokens whose reading is known, in order; places are
+    those in `shown`, while the tokens of sentences count the characters of its plain form."""
+    readable = plain(shown)
+    origin, dropped = readable.origin, readable.dropped
+    fixed = [
+        replace(token, start=bisect_left(origin, token.start), end=bisect_left(origin, token.end)) for token in given
+    ]
+    tokens = list(scan(readable.text, RULES, (lexicon or built_in()).find, fixed))
     found: list[Sentence] = []
     reached = 0
     for group, last in grouped(tokens):

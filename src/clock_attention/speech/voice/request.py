@@ -2,19 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from typing import Any, Literal
 
+from clock_attention.speech.text.characters import plain
+from clock_attention.speech.text.controls import (
+    NEUTRAL,
+    UNCONTROLLED,
+    Controls,
+    Mark,
+    Prosody,
+    Stretch,
+    WordControl,
+)
 from clock_attention.speech.text.lexicon import Lexicon, built_in
-from clock_attention.speech.text.sentences import Sentence, in_parts, sentences
-from clock_attention.speech.voice.pacing import PAUSE, Pacing
+from clock_attention.speech.text.sentences import Sentence, in_parts, sentences, sentences_of
+from clock_attention.speech.text.ssml import Document, SsmlError, parse_ssml
+from clock_attention.speech.text.tokens import Kind, Token
+from clock_attention.speech.voice.pacing import PAUSE, Pacing, parse_duration
+from clock_attention.speech.voice.timeline import Timeline
 
 LONGEST_READING = 600  # letters read at once; longer sentences are cut before they are phonemized, to bound memory
+SHORTEST_MARKED = 0.1  # seconds of a break from which on it is read like a comma
+
+Keep = Literal["pace", "total"]
 
 
 @dataclass(frozen=True)
 class Request:
-    """A text in sentences, its pace or duration, the pauses between sentences, and the seed."""
+    """A text in sentences, its pace or duration, pauses, seed, and what is asked of single words."""
 
     text: str
     sentences: tuple[Sentence, ...]
@@ -23,15 +41,27 @@ class Request:
     seed: int  # of anything random in a vocoder or decoder
     most_seconds: float | None = None  # refuse texts that will last longer, before any of it is spoken
     lexicon: Lexicon | None = None  # whose words, besides the built-in names, the sentences have been read with
+    prosody: Prosody = NEUTRAL  # pitch and energy of the whole
+    controls: Controls = UNCONTROLLED
+    keep: Keep = "pace"  # of the words that are not controlled: their pace, or the total
+    timeline: Timeline | None = None
+    document: Document | None = None  # the SSML that the text was taken from
+    words: Mapping[int, WordControl] | None = None  # what was asked for by number
 
     @classmethod
     def of(
         cls,
-        text: str,
+        text: str | None = None,
         *,
+        ssml: str | None = None,
         pace: float | None = None,
         mpr: float | None = None,
         duration: float | str | None = None,
+        pitch: float = 0.0,
+        energy: float = 0.0,
+        words: Mapping[int, WordControl | Mapping[str, Any]] | None = None,
+        keep: Keep = "pace",
+        timeline: Any = None,
         pause: float = PAUSE,
         seed: int = 0,
         most_seconds: float | None = None,
@@ -41,14 +71,51 @@ class Request:
         pacing = Pacing.of(pace, mpr, duration)
         if not 0 <= pause <= 10:
             raise ValueError(f"pause: got {pause:g}, expected 0 … 10 seconds between sentences")
-        text = well_formed(text)
-        return cls(text, tuple(short_sentences(text, lexicon)), pacing, pause, seed, most_seconds, lexicon)
+        if (text is None) == (ssml is None):
+            raise ValueError("expected a text or SSML, and not both")
+        if keep not in ("pace", "total"):
+            raise ValueError(f"keep: got {keep!r}, expected 'pace' or 'total'")
+        if timeline is not None and (words or pace is not None or mpr is not None or duration is not None):
+            raise ValueError("timeline was given together with pace, mpr, duration or words; it sets every length")
+        document = None if ssml is None else parse_ssml(well_formed(ssml))
+        request = cls(
+            text=document.text if document is not None else well_formed(text or ""),
+            sentences=(),
+            pacing=pacing,
+            pause=pause,
+            seed=seed,
+            most_seconds=most_seconds,
+            prosody=Prosody(1.0, pitch, energy),
+            keep=keep,
+            timeline=None if timeline is None else Timeline.of(timeline),
+            document=document,
+            words={int(number): word_control(control) for number, control in (words or {}).items()},
+        )
+        return request._read(lexicon)
 
     def read_with(self, lexicon: Lexicon | None) -> Request:
         """The same request with the words of a lexicon."""
-        if lexicon is self.lexicon:
-            return self
-        return replace(self, sentences=tuple(short_sentences(self.text, lexicon)), lexicon=lexicon)
+        return self if lexicon is self.lexicon else self._read(lexicon)
+
+    def _read(self, lexicon: Lexicon | None) -> Request:
+        known = built_in().extended(lexicon)
+        if self.document is None:
+            found, controls = tuple(short_sentences(sentences(self.text, known))), UNCONTROLLED
+        else:
+            found, controls = read_document(self.document, known)
+        controls = with_words(controls, self.words or {})
+        controls.check(sum(map(count_words, found)))
+        return replace(self, sentences=found, controls=controls, lexicon=lexicon)
+
+    @property
+    def timed(self) -> bool:
+        """Whether anything is asked for that changes the length of single words or silences."""
+        return self.timeline is not None or self.controls.timed
+
+    @property
+    def controlled(self) -> bool:
+        """Whether it needs a voice whose words can be controlled one by one."""
+        return self.timeline is not None or not self.controls.neutral or self.prosody != NEUTRAL
 
 
 def well_formed(text: str) -> str:
@@ -56,7 +123,80 @@ def well_formed(text: str) -> str:
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
-def short_sentences(text: str, lexicon: Lexicon | None = None) -> Iterator[Sentence]:
+def short_sentences(found: Iterable[Sentence]) -> Iterator[Sentence]:
     """Sentences, and parts of those that are too long to be read at once."""
-    for sentence in sentences(text, built_in().extended(lexicon)):
+    for sentence in found:
         yield from in_parts(sentence, LONGEST_READING)
+
+
+def is_word(token: Token) -> bool:
+    return token.kind not in (Kind.MARK, Kind.BREAK)
+
+
+def count_words(sentence: Sentence) -> int:
+    return sum(map(is_word, sentence.tokens))
+
+
+def word_control(control: WordControl | Mapping[str, Any]) -> WordControl:
+    if isinstance(control, WordControl):
+        return control
+    unknown = set(control) - {"pace", "pitch", "energy", "duration"}
+    if unknown:
+        raise ValueError(f"words: {', '.join(sorted(map(repr, unknown)))}, expected pace, pitch, energy or duration")
+    return WordControl(**control)
+
+
+def with_words(controls: Controls, words: Mapping[int, WordControl]) -> Controls:
+    """Controls with those of single words."""
+    prosody = dict(controls.prosody)
+    stretches = list(controls.stretches)
+    for number, control in words.items():
+        prosody[number] = control.within(prosody.get(number, NEUTRAL))
+        if control.duration is not None:
+            stretches.append(Stretch(number, number + 1, parse_duration(control.duration)))
+    return replace(controls, prosody=prosody, stretches=tuple(stretches))
+
+
+def read_document(document: Document, lexicon: Lexicon) -> tuple[tuple[Sentence, ...], Controls]:
+    """Sentences of an SSML document, and what it asks for by the numbers of their words."""
+    found = list(short_sentences(sentences_of(document.text, document.given, lexicon)))
+    origin = plain(document.text).origin
+    starts = [token.start for sentence in found for token in sentence.tokens if is_word(token)]
+
+    def number(place: int) -> int:
+        """Of the first word that begins there or later."""
+        return bisect_left(starts, bisect_left(origin, place))
+
+    prosody: dict[int, Prosody] = {}
+    stretches: list[Stretch] = []
+    for span in document.spans:
+        first, stop = number(span.start), number(span.end)
+        prosody.update((word, span.prosody) for word in range(first, stop))
+        if span.seconds is not None:
+            if first == stop:
+                raise SsmlError(f"{span.where}: <prosody duration> has no word in it")
+            stretches.append(Stretch(first, stop, span.seconds))
+    breaks: dict[int, float] = {}
+    order: list[int] = []  # the word after each break
+    for place, seconds in document.breaks:
+        order.append(number(place))
+        breaks[order[-1]] = breaks.get(order[-1], 0.0) + seconds
+    marks = []
+    for place, name, earlier in document.marks:
+        word = number(place)
+        marks.append(Mark(word, name, before_break=word in order[earlier:]))
+    return tuple(with_pauses(found, breaks)), Controls(prosody, tuple(stretches), breaks, tuple(marks))
+
+
+def with_pauses(found: Iterable[Sentence], breaks: Mapping[int, float]) -> Iterator[Sentence]:
+    """Sentences with a comma at each longer break: a voice pauses there, and speaks accordingly."""
+    number = 0
+    for sentence in found:
+        tokens: list[Token] = []
+        for token in sentence.tokens:
+            if is_word(token):
+                if tokens and breaks.get(number, 0.0) >= SHORTEST_MARKED:
+                    tokens.append(Token(Kind.MARK, "", ",", token.start, token.start))
+                number += 1
+            tokens.append(token)
+        yield replace(sentence, tokens=tuple(tokens))

@@ -30,6 +30,7 @@ class Speech:
     utterances: tuple[Utterance, ...] = field(repr=False)  # the phrases it was spoken in, with weights and clocks
     offsets: tuple[int, ...] = field(repr=False)  # first mel frame of each
     sentences: tuple[Interval, ...] = field(repr=False)
+    marks: tuple[Interval, ...] = field(default=(), repr=False)  # of SSML, without length
 
     @property
     def seconds(self) -> float:
@@ -41,14 +42,18 @@ class Speech:
         return word_intervals(self.phonemes, self.alignment)
 
     def tiers(self) -> dict[str, list[Interval]]:
-        """Sentences, words and phones in seconds; pauses and word boundaries are phones without a label."""
+        """Sentences, words and phones in seconds, and marks where there are any.
+
+        Pauses and word boundaries are phones without a label; marks have no length.
+        """
         phones = [
             Interval(
                 phone.start, phone.end, "" if phone.label in PAUSES or phone.label == WORD_BOUNDARY else phone.label
             )
             for phone in self.alignment.intervals()
         ]
-        return {"sentences": list(self.sentences), "words": self.words, "phones": phones}
+        tiers = {"sentences": list(self.sentences), "words": self.words, "phones": phones}
+        return {**tiers, "marks": list(self.marks)} if self.marks else tiers
 
     def save(self, path: str | Path) -> None:
         """Write the audio as .wav or .flac, 16 bit."""
@@ -72,11 +77,13 @@ def join(pieces: Sequence[Speech], text: str) -> Speech:
     phonemes = joined(piece.phonemes for piece in pieces)
     offsets: list[int] = []
     sentences: list[Interval] = []
+    marks: list[Interval] = []
     reached = 0
     frame_seconds = pieces[0].alignment.frame_seconds
     for piece in pieces:
         offsets += [reached + offset for offset in piece.offsets]
         sentences += [sentence.shifted(reached * frame_seconds) for sentence in piece.sentences]
+        marks += [mark.shifted(reached * frame_seconds) for mark in piece.marks]
         reached += len(piece.mel)
     return Speech(
         text=text,
@@ -90,4 +97,5 @@ def join(pieces: Sequence[Speech], text: str) -> Speech:
         utterances=tuple(utterance for piece in pieces for utterance in piece.utterances),
         offsets=tuple(offsets),
         sentences=tuple(sentences),
+        marks=tuple(marks),
     )

@@ -6,55 +6,51 @@ both as methods.
 
 from __future__ import annotations
 
-import logging
 import math
 import warnings
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from clock_attention.alignment import IntArray, crossing_times, whole_durations
-from clock_attention.speech.audio.wave import Wave
-from clock_attention.speech.model.aligned import AlignedModel
+from clock_attention.alignment import FloatArray, IntArray, crossing_times, whole_durations
+from clock_attention.speech.model.aligned import SILENCE_AFTER, SILENCE_BEFORE, AlignedModel
 from clock_attention.speech.model.model import Clocks, Synthesis
 from clock_attention.speech.text.phonemes import (
     NO_WORD,
+    PAUSES,
     WORD_BOUNDARY,
     Phonemes,
     UnreadableTextError,
     joined,
-    token_ids,
 )
-from clock_attention.speech.text.sentences import Sentence as WrittenSentence
 from clock_attention.speech.voice.folder import VoiceFolder
-from clock_attention.speech.voice.pacing import (
-    FEWEST_FRAMES,
-    PARAGRAPH,
-    Pacing,
-    Phrase,
-    check_duration,
-    cut_phrases,
-    share_frames,
+from clock_attention.speech.voice.pacing import Pacing
+from clock_attention.speech.voice.planning import (
+    PhrasePlan,
+    Sentence,
+    batch_tokens,
+    planned_within,
+    plans,
+    readings,
+    within,
 )
 from clock_attention.speech.voice.request import Request, well_formed
 from clock_attention.speech.voice.speech import Speech
-from clock_attention.speech.voice.utterance import Utterance, alignment_matrix
+from clock_attention.speech.voice.utterance import Utterance, alignment_matrix, word_intervals
+from clock_attention.speech.voice.waveform import sounded, with_longer_silences
 from clock_attention.timestamps import Alignment, Interval
 
 if TYPE_CHECKING:
     from clock_attention.speech.vocoder.vocoder import Vocoder
 
-logger = logging.getLogger(__name__)
-
-LENGTH_BATCH = 16  # phrases whose length is predicted together
 MOST_DEVIATIONS, IMPLAUSIBLE_SHARE = 30.0, 0.01  # values further off than that, in more than this share, are no speech
-FADE = 64  # samples at both ends of a phrase: no click where speech meets silence
+LONGEST_PAUSE, LONGEST_CLOSING = 40, 12  # frames of a pause, and of the silences around, that the model speaks itself
 
 
 def utter(
@@ -85,17 +81,32 @@ def utter(
 
 
 def render(
-    voice: VoiceFolder, texts: Sequence[str], phonemes: Sequence[Phonemes], pacing: Pacing, frames: Sequence[int] | None
+    voice: VoiceFolder,
+    texts: Sequence[str],
+    phonemes: Sequence[Phonemes],
+    pacing: Pacing,
+    frames: Sequence[int] | None,
+    **control: IntArray | FloatArray | None,
 ) -> list[Utterance]:
+    """One pass of the model. `control` is of aligned models and single texts: `durations` in frames, `pitch` in
+    semitones, of every token with its closing silences (T + 2,)."""
     if not texts:
         return []
     tokens, lengths = batch_tokens(voice, phonemes)
+    given: dict[str, Any] = {}
+    if (durations := control.get("durations")) is not None:
+        given["durations"] = torch.from_numpy(durations)[None].to(tokens.device)
+    if (pitch := control.get("pitch")) is not None:
+        assert voice.language.prosody is not None
+        standardised = pitch * (math.log(2) / 12 / voice.language.prosody.pitch_std)
+        given["pitch"] = torch.from_numpy(standardised).float()[None].to(tokens.device)
     synthesis = voice.model.synthesise(
         tokens,
         lengths,
         frames=None if frames is None else torch.tensor(list(frames), device=tokens.device),
         mpr=pacing.mpr,
         speed=pacing.pace,
+        **given,
     )
     check_plausible(voice, synthesis)
     return [
@@ -117,13 +128,6 @@ def check_plausible(voice: VoiceFolder, synthesis: Synthesis) -> None:
             "deviations off): its weights are damaged or do not belong to its voice.json",
             stacklevel=2,
         )
-
-
-def batch_tokens(voice: VoiceFolder, phonemes: Sequence[Phonemes]) -> tuple[Tensor, Tensor]:
-    """Token ids (B, T), padded with 0, and how many of them are valid (B,)."""
-    ids = [torch.tensor(token_ids(item.tokens, voice.language.symbols)) for item in phonemes]
-    lengths = torch.tensor([len(item) for item in ids], device=voice.device)
-    return torch.nn.utils.rnn.pad_sequence(ids, batch_first=True).to(voice.device), lengths
 
 
 def cut_utterance(voice: VoiceFolder, synthesis: Synthesis, item: int, text: str, phonemes: Phonemes) -> Utterance:
@@ -160,75 +164,39 @@ def token_durations(weights: Sequence[Tensor], tokens: int, frames: int, frames_
     return whole_durations(crossing_times(alignment_matrix(weights))[:tokens] * frames_per_step, frames)
 
 
-@dataclass(frozen=True)
-class Sentence:
-    """A sentence that is ready to be spoken."""
-
-    text: str
-    phonemes: Phonemes
-    phrases: list[Phrase]
-
-
 def stream(voice: VoiceFolder, request: Request, vocoder: str | Path | Vocoder) -> Iterator[Speech]:
     """Speak sentence by sentence; joined end to end, the pieces are the whole."""
-    if request.pacing.duration is not None and voice.model.config.autoregressive:
-        raise ValueError(
-            "duration: an autoregressive decoder ends when its clock has run out, so its duration cannot be "
-            "promised; use parallel decoding, or set pace or mpr"
-        )
+    check_controls(voice, request)
     sentences = readings(voice, request)
     first = next(sentences, None)
     if first is None:
         shown = request.text if len(request.text) <= 60 else request.text[:60] + "…"
         raise UnreadableTextError(f"nothing to say in {shown!r}: give at least one English word or number")
     sentences = chain([first], sentences)
-    if request.most_seconds is not None:
-        sentences = iter(within(voice, sentences, request.pacing, request.most_seconds))
+    limit = request.most_seconds
+    if limit is not None and not request.timed:
+        sentences = iter(within(voice, sentences, request.pacing, limit))
+    planned = plans(voice, sentences, request)
+    if limit is not None and request.timed:
+        planned = iter(planned_within(voice, planned, limit))
     # Loaded only now: a request that is refused costs nothing.
-    return spoken(voice, sentences, request.pacing, request.seed, voice.vocoder(vocoder))
+    return spoken(voice, planned, request, voice.vocoder(vocoder))
 
 
-def within(voice: VoiceFolder, sentences: Iterable[Sentence], pacing: Pacing, seconds: float) -> list[Sentence]:
-    """The sentences, if they will not last longer than that: by the length model, in a hundredth of the time."""
-    found: list[Sentence] = []
-    expected = 0.0
-    for sentence in sentences:
-        found.append(sentence)
-        expected += estimated_seconds(voice, sentence.phrases, pacing)
-        if max(expected, pacing.duration or 0.0) > seconds:
-            raise ValueError(
-                f"this text lasts more than {seconds:g} seconds ({pacing.duration or expected:.0f} s by the end of "
-                f"sentence {len(found)}): give a shorter one"
-            )
-    return found
-
-
-def estimated_seconds(voice: VoiceFolder, phrases: Sequence[Phrase], pacing: Pacing) -> float:
-    """How long phrases and their pauses will last; 0 where the duration has been asked for."""
-    if pacing.duration is not None:
-        return 0.0
-    pauses = sum(phrase.pause for phrase in phrases) / pacing.speed(voice.language.mpr)
-    if pacing.mpr is not None:
-        return pauses + pacing.mpr * sum(len(phrase.phonemes) for phrase in phrases) / voice.frames_per_second
-    return pauses + sum(natural_lengths(voice, phrases)) / (pacing.pace or 1.0) / voice.frames_per_second
-
-
-def readings(voice: VoiceFolder, request: Request) -> Iterator[Sentence]:
-    """The readable sentences of a text, each but the last closed by a boundary token that can hold the pause."""
-    previous: tuple[WrittenSentence, Phonemes] | None = None
-    for sentence in request.sentences:
-        try:
-            phonemes = voice.phonemizer.read(sentence)
-        except UnreadableTextError:
-            logger.warning("skipped %r: nothing in it can be read aloud", sentence.text[:60])
-            continue
-        if previous is not None:
-            closed = with_boundary(previous[1])
-            pause = request.pause * (PARAGRAPH if previous[0].ends_paragraph else 1)
-            yield Sentence(previous[0].text, closed, cut_phrases(closed, pause, voice.longest_phrase))
-        previous = sentence, phonemes
-    if previous is not None:
-        yield Sentence(previous[0].text, previous[1], cut_phrases(previous[1], 0.0, voice.longest_phrase))
+def check_controls(voice: VoiceFolder, request: Request) -> None:
+    """Refuse what a voice cannot do."""
+    if request.pacing.duration is not None and voice.model.config.autoregressive:
+        raise ValueError(
+            "duration: an autoregressive decoder ends when its clock has run out, so its duration cannot be "
+            "promised; use parallel decoding, or set pace or mpr"
+        )
+    if request.controlled and not isinstance(voice.model, AlignedModel):
+        raise ValueError(
+            f"{voice.path}: this voice has no durations of single words (its alignment comes out of attention), so "
+            "timeline, pitch, energy, breaks, prosody and emphasis need another one: use the default voice"
+        )
+    if request.controlled and voice.language.prosody is None:
+        raise ValueError(f"{voice.path}: this voice does not say what its pitch is measured in; export it again")
 
 
 def with_silences(phonemes: Phonemes) -> Phonemes:
@@ -238,52 +206,22 @@ def with_silences(phonemes: Phonemes) -> Phonemes:
     )
 
 
-def with_boundary(phonemes: Phonemes) -> Phonemes:
-    """Ending with a pause or word boundary, which is where the pause before the next sentence goes."""
-    if phonemes.word_index[-1] == NO_WORD:
-        return phonemes
-    return Phonemes((*phonemes.tokens, WORD_BOUNDARY), (*phonemes.word_index, NO_WORD), phonemes.words)
-
-
 def spoken(
-    voice: VoiceFolder, sentences: Iterable[Sentence], pacing: Pacing, seed: int, vocoder: Vocoder
+    voice: VoiceFolder,
+    planned: Iterable[tuple[Sentence, Sequence[PhrasePlan]]],
+    request: Request,
+    vocoder: Vocoder,
 ) -> Iterator[Speech]:
     """The stream itself. Nothing is kept of a sentence once it has been handed over."""
-    lengths: Iterator[int] | None = None
-    if pacing.duration is not None:
-        sentences = list(sentences)
-        lengths = iter(planned_frames(voice, [phrase for s in sentences for phrase in s.phrases], pacing.duration))
-    for number, sentence in enumerate(sentences):
+    for number, (sentence, phrase_plans) in enumerate(planned):
         with torch.random.fork_rng(devices=[]):  # the consumer's own random numbers stay as they were
-            torch.manual_seed(seed + number)
-            speech = say(voice, sentence, pacing, lengths, vocoder)
+            torch.manual_seed(request.seed + number)
+            speech = say(voice, sentence, phrase_plans, request.pacing, vocoder)
         yield speech
 
 
-def natural_lengths(voice: VoiceFolder, phrases: Sequence[Phrase]) -> list[int]:
-    """Frames of each phrase at natural pace, by the length model."""
-    frames: list[int] = []
-    for start in range(0, len(phrases), LENGTH_BATCH):
-        batch = [phrase.phonemes for phrase in phrases[start : start + LENGTH_BATCH]]
-        frames += voice.model.natural_frames(*batch_tokens(voice, batch)).tolist()
-    return frames
-
-
-def planned_frames(voice: VoiceFolder, phrases: Sequence[Phrase], seconds: float) -> list[int]:
-    """Frames of each phrase and of the pause after it, in turn, that sum to the duration exactly."""
-    natural: list[int] = []
-    for phrase, count in zip(phrases, natural_lengths(voice, phrases), strict=True):
-        natural += [count, round(phrase.pause * voice.frames_per_second)]
-    fewest = [count for phrase in phrases for count in (FEWEST_FRAMES * len(phrase.phonemes), 0)]
-    total = round(seconds * voice.frames_per_second)
-    check_duration(
-        seconds, total, sum(len(phrase.phonemes) for phrase in phrases), sum(natural), 1 / voice.frames_per_second
-    )
-    return share_frames(total, natural, fewest)
-
-
 def say(
-    voice: VoiceFolder, sentence: Sentence, pacing: Pacing, lengths: Iterator[int] | None, vocoder: Vocoder
+    voice: VoiceFolder, sentence: Sentence, phrase_plans: Sequence[PhrasePlan], pacing: Pacing, vocoder: Vocoder
 ) -> Speech:
     """One sentence, phrase by phrase, each followed by its pause."""
     hop, rate = voice.language.mel.hop_length, voice.frames_per_second
@@ -291,10 +229,9 @@ def say(
     phonemes, durations = sentence.phonemes, np.zeros(len(sentence.phonemes), np.int64)
     utterances, offsets, mels, waves = [], [], [], []
     reached = end = 0
-    for place, phrase in enumerate(sentence.phrases):
-        frames = None if lengths is None else [next(lengths)]
-        utterance = render(voice, [" ".join(phrase.phonemes.words)], [phrase.phonemes], pacing, frames)[0]
-        pause = round(phrase.pause * rate / pacing.speed(voice.language.mpr)) if lengths is None else next(lengths)
+    for place, (phrase, plan) in enumerate(zip(sentence.phrases, phrase_plans, strict=True)):
+        utterance = utter_phrase(voice, phrase.phonemes, pacing, plan)
+        pause = plan.pause
         utterances.append(utterance)
         if isinstance(voice.model, AlignedModel):  # has silence of its own around every phrase
             before = np.empty(0, np.int64) if place == 0 else durations
@@ -307,26 +244,56 @@ def say(
             durations[(len(durations) if following is None else following.start) - 1] += pause
         offsets.append(reached)
         mels += [utterance.mel, torch.full((pause, utterance.mel.shape[1]), silence)]
-        waves += [fitted(vocoder(utterance.mel), len(utterance.mel) * hop), np.zeros(pause * hop, np.float32)]
+        waves += [sounded(utterance, vocoder, hop, plan.energy), np.zeros(pause * hop, np.float32)]
         end = reached + len(utterance.mel)
         reached = end + pause
+    alignment = Alignment(phonemes.tokens, durations, 1 / rate)
+    words = word_intervals(phonemes, alignment)
+    shown = Interval(0, end / rate, sentence.text)
+    if any(plan.durations is not None for plan in phrase_plans):  # without long silences that were asked for
+        shown = Interval(
+            max(0.0, words[0].start - SILENCE_BEFORE / rate),
+            min(end / rate, words[-1].end + SILENCE_AFTER / rate),
+            sentence.text,
+        )
     return Speech(
         text=sentence.text,
         audio=np.concatenate(waves),
         sample_rate=voice.language.mel.sample_rate,
         mel=torch.cat(mels),
         phonemes=phonemes,
-        alignment=Alignment(phonemes.tokens, durations, 1 / rate),
+        alignment=alignment,
         utterances=tuple(utterances),
         offsets=tuple(offsets),
-        sentences=(Interval(0, end / rate, sentence.text),),
+        sentences=(shown,),
+        marks=tuple(mark_times(sentence, words)),
     )
 
 
-def fitted(wave: Wave, samples: int) -> Wave:
-    """Exactly so many samples (centred mels invert to one hop less), faded in and out."""
-    wave = np.pad(wave[:samples], (0, max(0, samples - len(wave))))
-    ramp = np.linspace(0, 1, min(FADE, samples), dtype=np.float32)
-    wave[: len(ramp)] *= ramp
-    wave[-len(ramp) :] *= ramp[::-1]
-    return wave
+def mark_times(sentence: Sentence, words: Sequence[Interval]) -> Iterator[Interval]:
+    """Marks as intervals without length: where the next word begins, or before a break where the last one ends."""
+    for mark in sentence.controls.marks:
+        place = bisect_left(sentence.numbers, mark.word)
+        if place == len(words) or (mark.before_break and place):
+            time = words[place - 1].end
+        else:
+            time = 0.0 if mark.before_break else words[place].start
+        yield Interval(time, time, mark.name)
+
+
+def utter_phrase(voice: VoiceFolder, phonemes: Phonemes, pacing: Pacing, plan: PhrasePlan) -> Utterance:
+    """One phrase. Long silences are not left to the model, which has learned none: they are put in afterwards."""
+    text = [" ".join(phonemes.words)]
+    if plan.durations is None and plan.pitch is None:
+        return render(voice, text, [phonemes], pacing, None if plan.frames is None else [plan.frames])[0]
+    durations = short = plan.durations
+    if durations is not None:
+        silent = np.array([True, *(token in PAUSES or token == WORD_BOUNDARY for token in phonemes.tokens), True])
+        longest = np.where(silent, LONGEST_PAUSE, durations)
+        longest[[0, -1]] = LONGEST_CLOSING
+        short = np.minimum(durations, longest)
+    frames = None if plan.frames is None else [plan.frames]
+    utterance = render(voice, text, [phonemes], pacing, frames, durations=short, pitch=plan.pitch)[0]
+    if durations is None or short is None or (durations == short).all():
+        return utterance
+    return with_longer_silences(utterance, durations, math.log(voice.language.mel.log_floor))

@@ -27,6 +27,7 @@ class Utterance:
     frames_per_step: int
     natural_frames: int  # what the length model said
     stopped_by_itself: bool | None  # None: parallel decoding, whose length is decided beforehand
+    silent: tuple[int, ...] = ()  # frames of digital silence that was put in
 
     @property
     def hit_ceiling(self) -> bool:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from clock_attention.speech.text.controls import WordControl
 from clock_attention.speech.voice import synthesis
 from clock_attention.speech.voice.folder import CARD, VoiceError, VoiceFolder
 from clock_attention.speech.voice.pacing import PAUSE
-from clock_attention.speech.voice.request import Request
+from clock_attention.speech.voice.request import Keep, Request
 from clock_attention.speech.voice.speech import Speech, join
 from clock_attention.speech.voice.utterance import Utterance
 
@@ -42,11 +43,17 @@ class Voice(VoiceFolder):
 
     def speak(
         self,
-        text: str,
+        text: str | None = None,
         *,
+        ssml: str | None = None,
         pace: float | None = None,
         mpr: float | None = None,
         duration: float | str | None = None,
+        pitch: float = 0.0,
+        energy: float = 0.0,
+        words: Mapping[int, WordControl | Mapping[str, Any]] | None = None,
+        keep: Keep = "pace",
+        timeline: Any = None,
         seed: int = 0,
         vocoder: str | Path | Vocoder = "auto",
         pause: float = PAUSE,
@@ -54,43 +61,53 @@ class Voice(VoiceFolder):
         """Speak a text as one piece.
 
         Args:
+            ssml: an SSML document instead of a text, see the guide to control.
             pace: relative to natural, 0.5 … 2; 2 is twice as fast.
             mpr: mel frames per phoneme; natural speech has about 6.
             duration: of the whole, pauses included, exact to the mel frame: 3.2, "3.2s" or "3200ms".
+            pitch: semitones above (or below) how the voice would say it, −12 … 12.
+            energy: decibels louder (or softer), −60 … 12.
+            words: control of single words by number, from 0: `{2: WordControl(duration=0.8, pitch=2)}`, or a dict with
+                some of `duration`, `pace`, `pitch`, `energy`. Durations are exact to the mel frame.
+            keep: where single words or silences are timed, the others keep their "pace", or they make room so that
+                the "total" stays what it was.
+            timeline: times of all words or phones to reproduce: a list of (label, start, end) in seconds, tiers by
+                name, the path of a .TextGrid or .json file, other speech, or an alignment.
             seed: of anything random in a vocoder or decoder.
             vocoder: a name or path for `load_vocoder`, or a vocoder.
             pause: seconds between sentences at natural pace, and 2.5 times as many between paragraphs; they scale with
                 the speech.
         """
-        pieces = self.stream(text, pace=pace, mpr=mpr, duration=duration, seed=seed, vocoder=vocoder, pause=pause)
-        return join(list(pieces), text)
+        request = Request.of(
+            text,
+            ssml=ssml,
+            pace=pace,
+            mpr=mpr,
+            duration=duration,
+            pitch=pitch,
+            energy=energy,
+            words=words,
+            keep=keep,
+            timeline=timeline,
+            seed=seed,
+            pause=pause,
+            lexicon=self.lexicon,
+        )
+        return join(list(self.perform(request, vocoder)), request.text)
 
     def stream(
         self,
-        text: str,
+        text: str | None = None,
         *,
-        pace: float | None = None,
-        mpr: float | None = None,
-        duration: float | str | None = None,
-        seed: int = 0,
         vocoder: str | Path | Vocoder = "auto",
-        pause: float = PAUSE,
         most_seconds: float | None = None,
+        **options: Any,
     ) -> Iterator[Speech]:
         """Speak a text sentence by sentence, with the options of `speak`; end to end, the pieces are the whole.
 
         A text that will last longer than `most_seconds` is refused before any of it is spoken.
         """
-        request = Request.of(
-            text,
-            pace=pace,
-            mpr=mpr,
-            duration=duration,
-            seed=seed,
-            pause=pause,
-            most_seconds=most_seconds,
-            lexicon=self.lexicon,
-        )
+        request = Request.of(text, most_seconds=most_seconds, lexicon=self.lexicon, **options)
         return self.perform(request, vocoder)
 
     def perform(self, request: Request, vocoder: str | Path | Vocoder = "auto") -> Iterator[Speech]:

@@ -1,0 +1,113 @@
+"""What a text asks for besides its words: prosody, exact durations, breaks and marks, by words counted from 0.
+
+A word is a token of the front end that is no mark: what `clock-attention pronounce` lists, and `Speech.words`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+LOWEST_PITCH, HIGHEST_PITCH = -12.0, 12.0  # semitones
+QUIETEST, LOUDEST = -60.0, 12.0  # decibels
+SLOWEST_WORD, FASTEST_WORD = 0.2, 5.0  # times natural pace
+LONGEST_BREAK = 60.0  # seconds
+
+
+def check_range(name: str, value: float, low: float, high: float, unit: str) -> float:
+    if not (math.isfinite(value) and low <= value <= high):
+        raise ValueError(f"{name}: got {value:g}, expected {low:g} … {high:g} {unit}")
+    return value
+
+
+@dataclass(frozen=True)
+class Prosody:
+    """How words are said, relative to how the voice would say them."""
+
+    pace: float = 1.0  # 2 is twice as fast
+    pitch: float = 0.0  # semitones
+    energy: float = 0.0  # decibels
+
+    def __post_init__(self) -> None:
+        check_range("pace", self.pace, SLOWEST_WORD, FASTEST_WORD, "times natural speed")
+        check_range("pitch", self.pitch, LOWEST_PITCH, HIGHEST_PITCH, "semitones")
+        check_range("energy", self.energy, QUIETEST, LOUDEST, "decibels")
+
+    def within(self, outer: Prosody) -> Prosody:
+        """Both at once: paces multiply, semitones and decibels add up."""
+        return Prosody(self.pace * outer.pace, self.pitch + outer.pitch, self.energy + outer.energy)
+
+
+NEUTRAL = Prosody()
+
+
+@dataclass(frozen=True)
+class WordControl(Prosody):
+    """How one word is said, and how long it lasts."""
+
+    duration: float | str | None = None  # seconds, "0.8s" or "800ms"
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """Words first … stop that last exactly so many seconds together, with the silences between them."""
+
+    first: int
+    stop: int
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A named place before a word (its number is the number of words for one at the end)."""
+
+    word: int
+    name: str
+    before_break: bool = False  # at the end of the word before, not at the beginning of this one
+
+    @property
+    def shown_with(self) -> int:
+        """The word whose time it takes."""
+        return self.word - (self.before_break and self.word > 0)
+
+
+@dataclass(frozen=True)
+class Controls:
+    """Requests for the words of one text. Stretches are nested or apart."""
+
+    prosody: Mapping[int, Prosody] = field(default_factory=dict)
+    stretches: tuple[Stretch, ...] = ()
+    breaks: Mapping[int, float] = field(default_factory=dict)  # exact seconds of silence before a word
+    marks: tuple[Mark, ...] = ()
+
+    @property
+    def timed(self) -> bool:
+        """Whether anything but pitch, energy and marks is asked for."""
+        return bool(self.stretches or self.breaks) or any(prosody.pace != 1 for prosody in self.prosody.values())
+
+    @property
+    def neutral(self) -> bool:
+        return not self.timed and all(prosody == NEUTRAL for prosody in self.prosody.values())
+
+    def of(self, first: int, stop: int, *, closes: bool) -> Controls:
+        """Those of words first … stop; `closes`: with these the text ends.
+
+        A break before the first word or after the last belongs to both neighbours; a mark to the word after it.
+        """
+        return Controls(
+            {word: prosody for word, prosody in self.prosody.items() if first <= word < stop},
+            tuple(stretch for stretch in self.stretches if first <= stretch.first and stretch.stop <= stop),
+            {word: seconds for word, seconds in self.breaks.items() if first <= word <= stop},
+            tuple(mark for mark in self.marks if first <= mark.shown_with and (mark.shown_with < stop or closes)),
+        )
+
+    def check(self, words: int) -> None:
+        """Refuse requests for words that are not there."""
+        asked = [*self.prosody, *(stretch.stop - 1 for stretch in self.stretches)]
+        wrong = next((word for word in asked if not 0 <= word < words), None)
+        if wrong is not None:
+            raise ValueError(f"word {wrong}: the text has {words} words, numbered 0 … {words - 1}")
+
+
+UNCONTROLLED = Controls()

@@ -1,0 +1,120 @@
+"""Readings on request: what SSML's `say-as` and `sub` ask for, in the words that are said."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from clock_attention.speech.text.characters import fold
+from clock_attention.speech.text.numbers import cardinal, decimal, digits, ordinal, roman, year
+from clock_attention.speech.text.rules.dates import MONTHS, two_digit_year
+from clock_attention.speech.text.sentences import sentences
+from clock_attention.speech.text.tokens import Kind
+
+SIGNS = {
+    **{
+        ".": "dot",
+        "-": "dash",
+        "_": "underscore",
+        "/": "slash",
+        "\\": "backslash",
+        "@": "at",
+        "#": "hash",
+        "+": "plus",
+    },
+    **{"&": "and", "*": "star", "%": "percent", ":": "colon", ";": "semicolon", ",": "comma", "!": "exclamation"},
+    **{"?": "question mark", "=": "equals", "$": "dollar", "(": "parenthesis", ")": "parenthesis", "'": "apostrophe"},
+}
+RE_NUMBER = re.compile(r"\s*([+-]?)\s*((?:\d{1,3}(?:,\d{3})+|\d{1,60})?(?:\.\d{1,60})?)\s*")
+LONGEST_SPELLED = 200  # characters
+DATE_ORDERS = ("mdy", "dmy", "ymd", "md", "dm", "ym", "my", "y", "m", "d")
+
+
+def read_as(written: str, kind: str, form: str = "") -> str:
+    """The words for `<say-as interpret-as="kind" format="form">written</say-as>`.
+
+    Raises:
+        ValueError: for a kind that is not known, and for a text that is none of it.
+    """
+    if kind == "date" and form:
+        return read_date(written, form)
+    reading = READINGS.get(kind)
+    if reading is None:
+        known = ", ".join(name for name in READINGS if name != "text")
+        raise ValueError(f'interpret-as="{kind[:40]}", expected one of {known}')
+    words = reading(written)
+    if not words:
+        raise ValueError(f"{written[:40]!r} cannot be read as {kind}")
+    return words
+
+
+def read_text(written: str) -> str:
+    """As the front end would read it, without pauses."""
+    tokens = [token for sentence in sentences(written) for token in sentence.tokens]
+    return " ".join(token.spoken for token in tokens if token.kind != Kind.MARK)
+
+
+def read_characters(written: str) -> str:
+    if len(written) > LONGEST_SPELLED:
+        raise ValueError(f"{len(written)} characters to spell, expected at most {LONGEST_SPELLED}")
+    names = []
+    for character in written:
+        if character.isdecimal():
+            names.append(digits(character))
+        elif character in SIGNS:
+            names.append(SIGNS[character])
+        else:
+            names += [f"{letter.upper()}." for letter in fold(character) if letter.isalpha()]
+    return " ".join(names)
+
+
+def read_cardinal(written: str) -> str:
+    if value := roman(written.strip()):
+        return cardinal(value)
+    match = RE_NUMBER.fullmatch(written)
+    if match is None or not match[2]:
+        return ""
+    return f"{'minus ' if match[1] == '-' else ''}{decimal(match[2])}"
+
+
+def read_ordinal(written: str) -> str:
+    bare = re.sub(r"(?:st|nd|rd|th|,|\s|\.$)", "", written.strip(), flags=re.I)
+    number = roman(bare) or (int(bare) if bare.isdecimal() and len(bare) <= 15 else 0)
+    return ordinal(number) if number else ""
+
+
+def read_telephone(written: str) -> str:
+    return ("plus " if written.strip().startswith("+") else "") + digits(written)
+
+
+def read_date(written: str, form: str) -> str:
+    """ "3/4/2021" with the order of its parts: mdy, dmy, ymd, md, dm, ym, my, y, m or d."""
+    if form not in DATE_ORDERS:
+        raise ValueError(f'format="{form[:40]}", expected one of {", ".join(DATE_ORDERS)}')
+    parts = re.findall(r"\d{1,4}", written)
+    if len(parts) == 1 and len(form) > 1 and len(parts[0]) == 4 and written.strip().isdecimal():
+        parts = []
+    if len(parts) != len(form):
+        raise ValueError(f"{written[:40]!r} is no date in the order {form}")
+    found = dict(zip(form, parts, strict=True))
+    month, day = int(found.get("m", "1")), int(found.get("d", "1"))
+    if not (1 <= month <= 12 and 1 <= day <= 31):
+        raise ValueError(f"{written[:40]!r} is no date in the order {form}")
+    words = [MONTHS[month - 1]] if "m" in found else []
+    words += [ordinal(day)] if "d" in found else []
+    words += [year(two_digit_year(found["y"]))] if "y" in found else []
+    return " ".join(words)
+
+
+READINGS: dict[str, Callable[[str], str]] = {
+    "text": read_text,
+    "characters": read_characters,
+    "spell-out": read_characters,
+    "verbatim": read_characters,
+    "digits": digits,
+    "cardinal": read_cardinal,
+    "number": read_cardinal,
+    "ordinal": read_ordinal,
+    "telephone": read_telephone,
+    **dict.fromkeys(("date", "time", "duration", "currency", "unit", "fraction", "address", "name", "net"), read_text),
+}

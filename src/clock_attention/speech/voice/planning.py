@@ -1,0 +1,315 @@
+"""Sentences read and cut into phrases, and how many frames each phrase, phoneme and pause takes."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from clock_attention.alignment import FloatArray, IntArray
+from clock_attention.speech.model.aligned import AlignedModel
+from clock_attention.speech.text.controls import UNCONTROLLED, Controls
+from clock_attention.speech.text.phonemes import (
+    NO_WORD,
+    PAUSES,
+    WORD_BOUNDARY,
+    Phonemes,
+    UnreadableTextError,
+    Word,
+    token_ids,
+)
+from clock_attention.speech.text.sentences import Sentence as WrittenSentence
+from clock_attention.speech.voice.folder import VoiceFolder
+from clock_attention.speech.voice.pacing import (
+    FEWEST_FRAMES,
+    PARAGRAPH,
+    Pacing,
+    Phrase,
+    check_duration,
+    cut_phrases,
+    share_frames,
+)
+from clock_attention.speech.voice.request import Request, count_words, is_word
+from clock_attention.speech.voice.score import PhraseTiming, Row, paced, requests, solve, split
+
+logger = logging.getLogger(__name__)
+
+LENGTH_BATCH = 16  # phrases whose length is predicted together
+
+
+@dataclass(frozen=True)
+class Sentence:
+    """A sentence that is ready to be spoken."""
+
+    text: str
+    phonemes: Phonemes
+    phrases: list[Phrase]
+    first: int = 0  # its words are first … stop of the text
+    stop: int = 0
+    numbers: tuple[int, ...] = ()  # of the words of `phonemes`; empty where nothing is asked of single words
+    controls: Controls = UNCONTROLLED
+    opens: bool = True  # whether the text begins and ends with it
+    closes: bool = True
+
+    def words_of(self, phrase: Phrase) -> tuple[int, ...]:
+        """The number of each token's word, −1 for boundaries."""
+        index = self.phonemes.word_index[phrase.start : phrase.stop]
+        return tuple(NO_WORD if word == NO_WORD else self.numbers[word] for word in index)
+
+
+class PhrasePlan(NamedTuple):
+    """Lengths in frames, and prosody of the silence before, every token and the silence after (T + 2,)."""
+
+    pause: int  # frames after it
+    frames: int | None = None  # of the phrase; None where the model decides
+    durations: IntArray | None = None  # of its tokens
+    pitch: FloatArray | None = None  # semitones
+    energy: FloatArray | None = None  # decibels
+
+    @property
+    def total(self) -> int:
+        """Of a phrase whose tokens are all timed."""
+        return self.pause + (0 if self.durations is None else int(self.durations.sum()))
+
+
+def within(voice: VoiceFolder, sentences: Iterable[Sentence], pacing: Pacing, seconds: float) -> list[Sentence]:
+    """The sentences, if they will not last longer than that: by the length model, in a hundredth of the time."""
+    found: list[Sentence] = []
+    expected = 0.0
+    for sentence in sentences:
+        found.append(sentence)
+        expected += estimated_seconds(voice, sentence.phrases, pacing)
+        if max(expected, pacing.duration or 0.0) > seconds:
+            raise ValueError(
+                f"this text lasts more than {seconds:g} seconds ({pacing.duration or expected:.0f} s by the end of "
+                f"sentence {len(found)}): give a shorter one"
+            )
+    return found
+
+
+def planned_within(
+    voice: VoiceFolder, planned: Iterable[tuple[Sentence, list[PhrasePlan]]], seconds: float
+) -> list[tuple[Sentence, list[PhrasePlan]]]:
+    """Planned sentences, if they will not last longer than that."""
+    found = []
+    frames = 0
+    for sentence, phrases in planned:
+        found.append((sentence, phrases))
+        frames += sum(plan.total for plan in phrases)
+        if frames > seconds * voice.frames_per_second:
+            raise ValueError(
+                f"this text lasts more than {seconds:g} seconds ({frames / voice.frames_per_second:.0f} s by the end "
+                f"of sentence {len(found)}): give a shorter one"
+            )
+    return found
+
+
+def estimated_seconds(voice: VoiceFolder, phrases: Sequence[Phrase], pacing: Pacing) -> float:
+    """How long phrases and their pauses will last; 0 where the duration has been asked for."""
+    if pacing.duration is not None:
+        return 0.0
+    pauses = sum(phrase.pause for phrase in phrases) / pacing.speed(voice.language.mpr)
+    if pacing.mpr is not None:
+        return pauses + pacing.mpr * sum(len(phrase.phonemes) for phrase in phrases) / voice.frames_per_second
+    return pauses + sum(natural_lengths(voice, phrases)) / (pacing.pace or 1.0) / voice.frames_per_second
+
+
+def readings(voice: VoiceFolder, request: Request) -> Iterator[Sentence]:
+    """The readable sentences of a text, each but the last closed by a boundary token that can hold the pause."""
+    previous: tuple[WrittenSentence, Phonemes, int, int] | None = None
+    opened, stop = 0, 0  # words that have been handed out, and words so far
+    asked = request.controlled or bool(request.controls.marks)
+
+    def ready(closes: bool) -> Sentence:
+        assert previous is not None
+        written, phonemes, first, end = previous
+        numbers = word_numbers(voice, written, end) if asked else ()
+        pause = 0.0
+        if not closes:
+            phonemes = with_boundary(phonemes)
+            pause = request.pause * (PARAGRAPH if written.ends_paragraph else 1)
+        controls = request.controls.of(first, end, closes=closes) if asked else UNCONTROLLED
+        phrases = cut_phrases(phonemes, pause, voice.longest_phrase)
+        return Sentence(written.text, phonemes, phrases, first, end, numbers, controls, first == 0, closes)
+
+    for sentence in request.sentences:
+        stop += count_words(sentence)
+        try:
+            phonemes = voice.phonemizer.read(sentence)
+        except UnreadableTextError:
+            logger.warning("skipped %r: nothing in it can be read aloud", sentence.text[:60])
+            continue
+        if previous is not None:
+            yield ready(closes=False)
+        previous = sentence, phonemes, opened, stop
+        opened = stop
+    if previous is not None:
+        yield ready(closes=True)
+
+
+def word_numbers(voice: VoiceFolder, sentence: WrittenSentence, stop: int) -> tuple[int, ...]:
+    """The numbers in the text of those words of a sentence that have phonemes; its last is the one before `stop`."""
+    words = [
+        unit
+        for token, unit in zip(sentence.tokens, voice.phonemizer.units(sentence.tokens), strict=True)
+        if is_word(token)
+    ]
+    first = stop - len(words)
+    return tuple(first + place for place, unit in enumerate(words) if isinstance(unit, Word) and any(unit.spoken))
+
+
+def plans(
+    voice: VoiceFolder, sentences: Iterable[Sentence], request: Request
+) -> Iterator[tuple[Sentence, list[PhrasePlan]]]:
+    """Each sentence with the plans of its phrases. What has to fit into a given whole is planned before it begins."""
+    if not request.timed:
+        yield from plain_plans(voice, sentences, request)
+    elif (
+        request.timeline is not None
+        or request.pacing.duration is not None
+        or request.keep == "total"
+        or crosses(request)
+    ):
+        sentences = list(sentences)
+        yield from zip(sentences, row_plans(voice, sentences, request), strict=True)
+    else:
+        for sentence in sentences:
+            yield sentence, row_plans(voice, [sentence], request)[0]
+
+
+def plain_plans(
+    voice: VoiceFolder, sentences: Iterable[Sentence], request: Request
+) -> Iterator[tuple[Sentence, list[PhrasePlan]]]:
+    """Lengths by pace, or shares of the whole duration; the model divides each phrase among its tokens."""
+    lengths: Iterator[int] | None = None
+    pacing, rate = request.pacing, voice.frames_per_second
+    if pacing.duration is not None:
+        sentences = list(sentences)
+        lengths = iter(planned_frames(voice, [phrase for s in sentences for phrase in s.phrases], pacing.duration))
+    for sentence in sentences:
+        found = []
+        for phrase in sentence.phrases:
+            frames = None if lengths is None else next(lengths)
+            pause = round(phrase.pause * rate / pacing.speed(voice.language.mpr)) if lengths is None else next(lengths)
+            prosody = contours(sentence, phrase, request) if request.controlled else (None, None)
+            found.append(PhrasePlan(pause, frames, None, *prosody))
+        yield sentence, found
+
+
+def crosses(request: Request) -> bool:
+    """Whether a stretch of exact duration goes beyond one sentence."""
+    ends, reached = [], 0
+    for sentence in request.sentences:
+        reached += count_words(sentence)
+        ends.append(reached)
+    return any(stretch.first < end < stretch.stop for stretch in request.controls.stretches for end in ends)
+
+
+def row_plans(voice: VoiceFolder, sentences: Sequence[Sentence], request: Request) -> list[list[PhrasePlan]]:
+    """Whole frames of every token of these sentences."""
+    row = Row(timings(voice, sentences, request.pacing), 1 / voice.frames_per_second)
+    controls = request.controls if len(sentences) > 1 else sentences[0].controls
+    pace = request.pacing.pace or 1.0
+    total = None
+    if request.timeline is not None:
+        labels = {number: word for s in sentences for number, word in zip(s.numbers, s.phonemes.words, strict=True)}
+        fixed, total = request.timeline.fixed(row, entry_tokens(sentences), labels)
+    else:
+        fixed = requests(row, controls, opens=sentences[0].opens, closes=sentences[-1].closes)
+        if request.pacing.duration is not None:
+            total = row.frames(request.pacing.duration)
+        elif request.keep == "total":
+            total = row.natural_total(pace)
+    durations = solve(row, paced(row, controls.prosody, pace), fixed, total)
+    return [
+        [
+            PhrasePlan(pause, None, frames, *contours(sentence, phrase, request))
+            for phrase, (frames, pause) in zip(sentence.phrases, phrases, strict=True)
+        ]
+        for sentence, phrases in zip(sentences, split(row, durations), strict=True)
+    ]
+
+
+def timings(voice: VoiceFolder, sentences: Sequence[Sentence], pacing: Pacing) -> list[list[PhraseTiming]]:
+    """Natural frames of every token; with `mpr`, in that proportion to the number of phonemes."""
+    assert isinstance(voice.model, AlignedModel)
+    phrases = [(sentence, phrase) for sentence in sentences for phrase in sentence.phrases]
+    found: list[PhraseTiming] = []
+    for start in range(0, len(phrases), LENGTH_BATCH):
+        batch = phrases[start : start + LENGTH_BATCH]
+        tokens, lengths = batch_tokens(voice, [phrase.phonemes for _, phrase in batch])
+        natural, optional = (tensor.cpu().numpy() for tensor in voice.model.natural_timing(tokens, lengths))
+        for place, (sentence, phrase) in enumerate(batch):
+            size = len(phrase.phonemes) + 2
+            frames = natural[place, :size].astype(np.float64)
+            if pacing.mpr is not None:
+                frames *= pacing.mpr * len(phrase.phonemes) / frames.sum()
+            pause = phrase.pause * voice.frames_per_second
+            if pacing.mpr is not None:
+                pause /= pacing.speed(voice.language.mpr)
+            least = (~optional[place, :size]).astype(np.int64)
+            found.append(PhraseTiming(frames, least, sentence.words_of(phrase), pause))
+    shared = iter(found)
+    return [[next(shared) for _ in sentence.phrases] for sentence in sentences]
+
+
+def entry_tokens(sentences: Sequence[Sentence]) -> list[str]:
+    """The phoneme of each entry of a row, "" for silences, pauses and boundaries."""
+    found: list[str] = []
+    for sentence in sentences:
+        for phrase in sentence.phrases:
+            tokens = phrase.phonemes.tokens
+            found += ["", *("" if token in PAUSES or token == WORD_BOUNDARY else token for token in tokens), "", ""]
+    return found
+
+
+def contours(sentence: Sentence, phrase: Phrase, request: Request) -> tuple[FloatArray | None, FloatArray | None]:
+    """Semitones and decibels of the silence before, every token and the silence after; None where nothing is asked."""
+    base, words = request.prosody, sentence.controls.prosody
+    found = [base]
+    for word in sentence.words_of(phrase):
+        found.append(words[word].within(base) if word in words else base)
+    found.append(base)
+    pitch, energy = (np.array([getattr(prosody, name) for prosody in found]) for name in ("pitch", "energy"))
+    return (pitch if pitch.any() else None), (energy if energy.any() else None)
+
+
+def with_boundary(phonemes: Phonemes) -> Phonemes:
+    """Ending with a pause or word boundary, which is where the pause before the next sentence goes."""
+    if phonemes.word_index[-1] == NO_WORD:
+        return phonemes
+    return Phonemes((*phonemes.tokens, WORD_BOUNDARY), (*phonemes.word_index, NO_WORD), phonemes.words)
+
+
+def natural_lengths(voice: VoiceFolder, phrases: Sequence[Phrase]) -> list[int]:
+    """Frames of each phrase at natural pace, by the length model."""
+    frames: list[int] = []
+    for start in range(0, len(phrases), LENGTH_BATCH):
+        batch = [phrase.phonemes for phrase in phrases[start : start + LENGTH_BATCH]]
+        frames += voice.model.natural_frames(*batch_tokens(voice, batch)).tolist()
+    return frames
+
+
+def planned_frames(voice: VoiceFolder, phrases: Sequence[Phrase], seconds: float) -> list[int]:
+    """Frames of each phrase and of the pause after it, in turn, that sum to the duration exactly."""
+    natural: list[int] = []
+    for phrase, count in zip(phrases, natural_lengths(voice, phrases), strict=True):
+        natural += [count, round(phrase.pause * voice.frames_per_second)]
+    fewest = [count for phrase in phrases for count in (FEWEST_FRAMES * len(phrase.phonemes), 0)]
+    total = round(seconds * voice.frames_per_second)
+    check_duration(
+        seconds, total, sum(len(phrase.phonemes) for phrase in phrases), sum(natural), 1 / voice.frames_per_second
+    )
+    return share_frames(total, natural, fewest)
+
+
+def batch_tokens(voice: VoiceFolder, phonemes: Sequence[Phonemes]) -> tuple[Tensor, Tensor]:
+    """Token ids (B, T), padded with 0, and how many of them are valid (B,)."""
+    ids = [torch.tensor(token_ids(item.tokens, voice.language.symbols)) for item in phonemes]
+    lengths = torch.tensor([len(item) for item in ids], device=voice.device)
+    return torch.nn.utils.rnn.pad_sequence(ids, batch_first=True).to(voice.device), lengths
