@@ -1,7 +1,7 @@
 """What does a training step cost with clock attention, compared with the same model with dot-product attention?
 
     python benchmarks/training_step.py
-    python benchmarks/training_step.py --preset small --batch 16
+    python benchmarks/training_step.py --preset small-l1 --batch 16
 
 Forward, L1, backward and AdamW of the encoder-decoder on random utterances. The two models differ only in their
 cross-attention; steps alternate between them. Prints the ratio of medians with the quartiles of the ratios by

@@ -267,7 +267,7 @@ def systems() -> str:
         [f"`{row['system']}`", row["corpus"], f"`{row['changes to the preset']}`", row["steps"], row["validation L1"]]
         for row in read("experiment")["systems"]
     )
-    return table(["system", "corpora", "changes to preset `small`", "step evaluated", "validation L1"], rows)
+    return table(["system", "corpora", "changes to preset `small-l1`", "step evaluated", "validation L1"], rows)
 
 
 @made

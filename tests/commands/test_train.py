@@ -22,7 +22,7 @@ def run(tmp_path_factory):
     """A finished training run."""
     folder = tmp_path_factory.mktemp("voice")
     torch.set_num_threads(1)
-    train(load_preset("small").changed(CHANGES), tiny_store(folder / "store"), folder / "run", quiet=True)
+    train(load_preset("small-l1").changed(CHANGES), tiny_store(folder / "store"), folder / "run", quiet=True)
     return folder / "run"
 
 
@@ -36,7 +36,18 @@ def test_the_commands_train_and_export_end_to_end(tmp_path):
     store = tiny_store(tmp_path / "store")
     runner = CliRunner()
     changes = [part for change in CHANGES for part in ("--set", change)]
-    arguments = ["train", "--corpus", str(store.path), "--out", str(tmp_path / "run"), "--accelerator", "cpu", *changes]
+    arguments = [
+        "train",
+        "--corpus",
+        str(store.path),
+        "--out",
+        str(tmp_path / "run"),
+        "--accelerator",
+        "cpu",
+        "--preset",
+        "small-l1",
+        *changes,
+    ]
     result = runner.invoke(app, [*arguments, "--max-steps", "4"])
     assert result.exit_code == 0, result.output
     # A resumed run brings its own options.
@@ -51,7 +62,7 @@ def test_the_commands_train_and_export_end_to_end(tmp_path):
     ("options", "message"),
     [
         (["--set", "widht=3"], "there is no option 'widht'"),
-        (["--preset", "huge"], "expected one of aligned, paper, small"),
+        (["--preset", "huge"], "expected one of paper, small, small-l1"),
         (["--corpus", "nowhere"], "not a feature store"),
     ],
 )

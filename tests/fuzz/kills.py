@@ -48,7 +48,7 @@ class Kills(Fuzzer):
         torch.set_num_threads(1)
         self.folder, self.run, self.number = folder, folder / "killed", 0
         self.store = tiny_store(folder / "store")
-        self.config = load_preset("small").changed(TINY)
+        self.config = load_preset("small-l1").changed(TINY)
         # In this process: what it has imported and compiled, its children need not.
         train(self.config, self.store, folder / "straight", quiet=True)
         started = time.monotonic()

@@ -25,7 +25,7 @@ from rich.table import Table
 
 from clock_attention.commands.terminal import clear_errors, console
 from clock_attention.speech.audio.mel import MelConfig
-from clock_attention.speech.corpus import features
+from clock_attention.speech.corpus import features, shards
 from clock_attention.speech.corpus import prepare as preparation
 from clock_attention.speech.corpus.checks import Limits
 from clock_attention.speech.corpus.download import LJSPEECH, fetch
@@ -114,7 +114,8 @@ def prepare(
             test=test,
             limits=Limits(shortest=shortest, longest=longest, clipped=clipped),
         )
-        run(recordings, out, settings, workers=workers, source=folder.resolve().name, rejected=rejected)
+        source = folder.resolve().name
+        run(recordings, out, settings, workers=workers, source=source, folder=folder, rejected=rejected)
 
 
 @app.command()
@@ -178,6 +179,7 @@ def run(
     *,
     workers: int,
     source: str,
+    folder: Path | None = None,
     rejected: Sequence[Rejection] = (),
     hours: float | None = None,
 ) -> FeatureStore:
@@ -185,7 +187,7 @@ def run(
     started = time.monotonic()
     with progress_bar(len(items), hours) as report:
         store = preparation.prepare(
-            items, out, settings, rejected=rejected, workers=workers, source=source, report=report
+            items, out, settings, rejected=rejected, workers=workers, source=source, folder=folder, report=report
         )
     seconds = time.monotonic() - started
     console.print(
@@ -196,7 +198,7 @@ def run(
 
 
 @contextmanager
-def progress_bar(items: int, hours: float | None) -> Iterator[Callable[[features.Progress], None]]:
+def progress_bar(items: int, hours: float | None) -> Iterator[Callable[[shards.Progress], None]]:
     """A bar over utterances, or over audio where the amount of audio is the goal."""
     columns = (
         SpinnerColumn(),
@@ -211,7 +213,7 @@ def progress_bar(items: int, hours: float | None) -> Iterator[Callable[[features
     with Progress(*columns, console=console) as bar:
         task = bar.add_task("", total=hours * 3600 if hours else items, status="starting")
 
-        def report(progress: features.Progress) -> None:
+        def report(progress: shards.Progress) -> None:
             nonlocal done, rejected, audio, fresh
             done, rejected, audio = done + progress.items, rejected + progress.rejected, audio + progress.seconds
             fresh += 0 if progress.resumed else progress.items

@@ -18,7 +18,9 @@ def train(
         typer.Option(help="Feature store, from `clock-attention corpus …`; repeatable."),
     ],
     out: Annotated[Path, typer.Option(help="Folder of the run.")],
-    preset: Annotated[str | None, typer.Option(help=r"small, paper, or a TOML file. \[default: small]")] = None,
+    preset: Annotated[
+        str | None, typer.Option(help=r"small, small-l1, paper, or a TOML file. \[default: small]")
+    ] = None,
     changes: Annotated[
         list[str] | None, typer.Option("--set", help="key=value, for example decoding=autoregressive; repeatable.")
     ] = None,

@@ -16,7 +16,7 @@ from clock_attention.speech.training.config import load_preset
 from clock_attention.speech.training.progress import log_columns
 from clock_attention.speech.training.recipes import AttentionRecipe
 
-STEPS = {one.name: load_preset("small").changed(one.changes).training.steps for one in PRESETS["small"].contestants}
+STEPS = {one.name: load_preset("small-l1").changed(one.changes).training.steps for one in PRESETS["small"].contestants}
 
 
 def finish(stage: str, experiment: Experiment) -> None:

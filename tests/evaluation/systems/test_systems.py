@@ -126,7 +126,7 @@ def test_copy_synthesis_says_what_was_recorded(tmp_path: Path) -> None:
 def test_a_run_is_opened_like_a_voice(tmp_path: Path) -> None:
     changes = ["width=16", "heads=2", "encoder_layers=1", "decoder_layers=1", "feed_forward=16", "steps=2"]
     changes += ["batch_size=8", "validate_every=2", "pictures=0", "validation_utterances=2"]
-    train(load_preset("small").changed(changes), tiny_store(tmp_path / "store"), tmp_path / "run", quiet=True)
+    train(load_preset("small-l1").changed(changes), tiny_store(tmp_path / "store"), tmp_path / "run", quiet=True)
     with opened_voice(tmp_path / "run") as voice:
         assert voice.card.provenance.steps == 2
         folder = voice.path

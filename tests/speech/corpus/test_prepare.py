@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 
 from clock_attention.speech.corpus import prepare as preparation
-from clock_attention.speech.corpus.features import Progress, Settings, Worker
+from clock_attention.speech.corpus.features import Settings, Worker
 from clock_attention.speech.corpus.ljspeech import read_folder
 from clock_attention.speech.corpus.prepare import prepare
+from clock_attention.speech.corpus.shards import Progress
 from clock_attention.speech.corpus.store import FeatureStore
 from clock_attention.speech.corpus.teacher import Reading
 

@@ -72,7 +72,7 @@ def test_the_paper_preset_has_the_paper_s_8_72_million_parameters():
     assert count(autoregressive) == expected + (mels * width + width) + width
 
 
-@pytest.mark.parametrize("preset", ["paper", "small"])
+@pytest.mark.parametrize("preset", ["paper", "small-l1"])
 def test_the_four_systems_differ_in_what_they_are_named_for_and_in_nothing_else(preset):
     def shapes(attention, decoding):
         config = load_preset(preset).model

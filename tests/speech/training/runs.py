@@ -17,7 +17,7 @@ TINY = [
 
 
 def tiny(*changes):
-    return load_preset("small").changed([*TINY, *changes])
+    return load_preset("small-l1").changed([*TINY, *changes])
 
 
 def same(a, b):

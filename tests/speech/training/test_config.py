@@ -10,7 +10,7 @@ from clock_attention.speech.training.config import RunConfig, TrainingConfig, lo
 
 
 def test_presets_load_and_the_paper_s_says_what_the_paper_says():
-    assert preset_names() == ["aligned", "paper", "small"]
+    assert preset_names() == ["paper", "small", "small-l1"]
     model, training = load_preset("paper").model, load_preset("paper").training
     assert (model.encoder_layers, model.decoder_layers, model.width, model.heads) == (6, 4, 256, 4)
     assert (model.feed_forward, model.dropout, model.positions, model.norm_first) == (1024, 0.1, "absolute", False)
@@ -22,7 +22,7 @@ def test_presets_load_and_the_paper_s_says_what_the_paper_says():
 
 
 def test_changes_reach_their_section_by_bare_or_full_name():
-    config = load_preset("small").changed(
+    config = load_preset("small-l1").changed(
         ["width=128", "training.steps=5", "decoding=autoregressive", 'positions="rotary"', "betas=[0.8, 0.9]"]
     )
     assert (config.model.width, config.training.steps) == (128, 5)
@@ -44,7 +44,7 @@ def test_changes_reach_their_section_by_bare_or_full_name():
 )
 def test_a_change_that_cannot_be_is_explained(change, message):
     with pytest.raises(ValueError, match=message):
-        load_preset("small").changed([change])
+        load_preset("small-l1").changed([change])
 
 
 def test_a_preset_can_be_a_file_of_one_s_own(tmp_path):
@@ -57,7 +57,7 @@ def test_a_preset_can_be_a_file_of_one_s_own(tmp_path):
     path.write_text("[modell]\nwidth = 3\n")
     with pytest.raises(ValueError, match="modell: Extra inputs"):
         load_preset(str(path))
-    with pytest.raises(ValueError, match="one of aligned, paper, small"):
+    with pytest.raises(ValueError, match="one of paper, small, small-l1"):
         load_preset("huge")
     with pytest.raises(ValueError, match="cannot read"):
         load_preset(str(tmp_path / "none.toml"))
@@ -66,11 +66,11 @@ def test_a_preset_can_be_a_file_of_one_s_own(tmp_path):
 @given(st.text(max_size=40))
 def test_any_text_after_set_gives_a_configuration_or_a_sentence(text):
     with contextlib.suppress(ValueError):
-        assert isinstance(load_preset("small").changed([text]), RunConfig)
+        assert isinstance(load_preset("small-l1").changed([text]), RunConfig)
 
 
 def test_former_names_of_options_are_accepted():
-    config = load_preset("small")
+    config = load_preset("small-l1")
     for change in ("own_frames=0.5", "training.own_frames=0.5"):
         assert config.changed([change]).training.scheduled_sampling == 0.5
     assert TrainingConfig.model_validate({"timing_play": 3}).timing_slack == 3

@@ -34,7 +34,7 @@ def short_patches(monkeypatch):
 
 
 def tiny(*changes):
-    return load_preset("aligned").changed([*TINY, *changes])
+    return load_preset("small").changed([*TINY, *changes])
 
 
 @pytest.mark.parametrize("changes", [[], ["adversarial_weight=0"]], ids=" ".join)

@@ -21,7 +21,7 @@ def run(tmp_path_factory):
     """A finished training run."""
     folder = tmp_path_factory.mktemp("voice")
     torch.set_num_threads(1)
-    train(load_preset("small").changed(CHANGES), tiny_store(folder / "store"), folder / "run", quiet=True)
+    train(load_preset("small-l1").changed(CHANGES), tiny_store(folder / "store"), folder / "run", quiet=True)
     return folder / "run"
 
 

@@ -76,7 +76,7 @@ class Preset:
 
 PRESETS = {
     "small": Preset(
-        training="small",
+        training="small-l1",
         contestants=SMALL,
         corpora={
             "phrases": ("synthesize", "--shortest", "10", "--longest", "60"),

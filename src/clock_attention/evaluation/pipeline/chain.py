@@ -24,7 +24,7 @@ from clock_attention.evaluation.systems.systems import Sound
 from clock_attention.speech.audio.mel import MelConfig
 from clock_attention.speech.audio.sound_file import SoundFile
 from clock_attention.speech.audio.wave import Wave
-from clock_attention.speech.corpus.prepare import end_with_parent
+from clock_attention.speech.corpus.shards import end_with_parent
 from clock_attention.speech.vocoder.vocoder import Vocoder, load_vocoder
 
 

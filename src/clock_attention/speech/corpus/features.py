@@ -24,6 +24,7 @@ from clock_attention.speech.corpus.checks import (
     load_recording,
 )
 from clock_attention.speech.corpus.metadata import id_fault
+from clock_attention.speech.corpus.shards import Progress
 from clock_attention.speech.corpus.store import Rejection, to_json
 from clock_attention.speech.corpus.teacher import TEACHER_RATE, Reading, Teacher
 from clock_attention.speech.text.phonemes import UnreadableTextError, token_ids
@@ -49,16 +50,6 @@ class Settings:
 
     def to_json(self) -> dict[str, Any]:
         return {**asdict(self), "mel": self.mel.model_dump()}
-
-
-@dataclass(frozen=True)
-class Progress:
-    """What the progress bar shows after each shard."""
-
-    items: int
-    rejected: int
-    seconds: float
-    resumed: bool
 
 
 class Worker:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from bisect import bisect_right
 from collections.abc import Sequence
 from functools import cached_property
@@ -48,14 +49,30 @@ class JoinedStore:
         self.mean = (weight * means).sum(0)  # (n_mels,)
         self.std = (weight * (stds.square() + (means - self.mean).square())).sum(0).sqrt()  # (n_mels,)
         self.mpr = float(frames.sum()) / sum(len(row.tokens) for row in self.utterances)
+        self.timed = all(store.timed for store in stores)
+        share = (frames / frames.sum()).tolist()
+        self.pitch_mean, self.pitch_std = pooled(share, [(store.pitch_mean, store.pitch_std) for store in stores])
+        self.energy_mean, self.energy_std = pooled(share, [(store.energy_mean, store.energy_std) for store in stores])
 
     def mel(self, index: int) -> Tensor:
-        store = bisect_right(self.firsts, index) - 1
-        return self.stores[store].mel(index - self.firsts[store])
+        store, place = self._place(index)
+        return store.mel(place)
 
     def tokens(self, index: int) -> Tensor:
-        store = bisect_right(self.firsts, index) - 1
-        return self.stores[store].tokens(index - self.firsts[store])
+        store, place = self._place(index)
+        return store.tokens(place)
+
+    def pitch(self, index: int) -> Tensor:
+        store, place = self._place(index)
+        return store.pitch(place)
+
+    def durations(self, index: int) -> Tensor:
+        store, place = self._place(index)
+        return store.durations(place)
+
+    def _place(self, index: int) -> tuple[FeatureStore, int]:
+        number = bisect_right(self.firsts, index) - 1
+        return self.stores[number], index - self.firsts[number]
 
     def split(self, name: str) -> list[int]:
         """Indices of a split. Held-out sentences that another of the stores trains on are left out."""
@@ -77,6 +94,13 @@ class JoinedStore:
     @cached_property
     def _trained(self) -> set[str]:
         return {text_key(self.utterances[index].text) for index in self.split("train")}
+
+
+def pooled(shares: Sequence[float], statistics: Sequence[tuple[float, float]]) -> tuple[float, float]:
+    """Mean and deviation of several groups together, each with its share of the frames."""
+    mean = sum(share * group for share, (group, _) in zip(shares, statistics, strict=True))
+    parts = ((share, group, std) for share, (group, std) in zip(shares, statistics, strict=True))
+    return mean, math.sqrt(sum(share * (std**2 + (group - mean) ** 2) for share, group, std in parts))
 
 
 def open_corpora(paths: Sequence[Path]) -> Corpus:

@@ -10,23 +10,19 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-import multiprocessing
-import multiprocessing.connection
 import os
 import shutil
-import signal
-import threading
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
 from clock_attention.files import locked, write_atomically
-from clock_attention.speech.corpus.features import Item, Progress, Settings, Worker, read_shard, shard_path
+from clock_attention.speech.corpus.features import Item, Settings, Worker, read_shard, shard_path
+from clock_attention.speech.corpus.shards import Progress, run_shards
 from clock_attention.speech.corpus.splits import assign_splits
 from clock_attention.speech.corpus.store import (
     FORMAT,
@@ -36,13 +32,12 @@ from clock_attention.speech.corpus.store import (
     Utterance,
     write_rows,
 )
+from clock_attention.speech.corpus.teacher import Reading
 from clock_attention.speech.text.phonemizers import phonemizer
 
 logger = logging.getLogger(__name__)
 
 SHARD_ITEMS = 64
-
-_worker: Worker | None = None
 
 
 def prepare(
@@ -53,17 +48,23 @@ def prepare(
     rejected: Sequence[Rejection] = (),
     workers: int = 2,
     source: str = "",
+    folder: Path | None = None,
     report: Callable[[Progress], None] = lambda progress: None,
 ) -> FeatureStore:
     """Prepare items into a store at `out`.
 
     An interrupted preparation with the same inputs continues where it stopped; a finished one is opened as it is.
+
+    Args:
+        source: what the corpus is, for people; becomes part of voices.
+        folder: of the recordings, so that `corpus align` finds them again.
     """
     out = Path(out)
     shards = [items[start : start + SHARD_ITEMS] for start in range(0, len(items), SHARD_ITEMS)]
     if not shards:
         raise ValueError(f"nothing to prepare: no utterance found ({len(rejected)} rejected)")
     fingerprint = fingerprint_of(items, settings)
+    origin: dict[str, Any] = {"source": source, **audio_origin(items, folder)}
     if (out / "store.json").exists():
         store = FeatureStore.open(out)
         if store.header["format"] < FORMAT:
@@ -96,67 +97,15 @@ def prepare(
             done[number] = progress.seconds
             report(progress)
 
-        run = run_here if workers <= 1 else run_in_pool
-        run(out, settings, todo(), finish, workers)
-        return finalize(out, sorted(done), settings, rejected, source, fingerprint)
+        run_shards(partial(Worker, out, settings), todo(), finish, workers)
+        return finalize(out, sorted(done), settings, rejected, origin, fingerprint)
 
 
-Shards = Iterator[tuple[int, Sequence[Item]]]
-Finish = Callable[[int, Progress], None]
-
-
-def run_here(out: Path, settings: Settings, todo: Shards, finish: Finish, workers: int = 1) -> None:
-    """One worker needs no process of its own."""
-    worker: Worker | None = None
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)  # as in a pool: sums are split by thread, and the result must not depend on that
-    try:
-        for number, items in todo:
-            worker = worker or Worker(out, settings)
-            finish(number, worker.shard(number, items))
-    finally:
-        torch.set_num_threads(threads)
-
-
-def run_in_pool(out: Path, settings: Settings, todo: Shards, finish: Finish, workers: int) -> None:
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(workers, context, start_worker, (out, settings)) as pool:
-        running: dict[Future[Progress], int] = {}
-        exhausted = False
-        while True:
-            # Few shards in flight: an end by `hours` or by the user should not wait for a long queue.
-            while not exhausted and len(running) <= workers:
-                shard = next(todo, None)
-                exhausted = shard is None
-                if shard is not None:
-                    running[pool.submit(run_shard, *shard)] = shard[0]
-            if not running:
-                return
-            for future in wait(running, return_when=FIRST_COMPLETED).done:
-                finish(running.pop(future), future.result())
-
-
-def start_worker(out: Path, settings: Settings) -> None:
-    global _worker
-    torch.set_num_threads(1)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent hears Ctrl-C, lets shards in flight finish, and ends
-    threading.Thread(target=end_with_parent, daemon=True).start()
-    # A line for every emoji that is not read would drown the progress bar.
-    logging.getLogger("clock_attention").setLevel(logging.ERROR)
-    _worker = Worker(out, settings)
-
-
-def end_with_parent() -> None:
-    """A killed parent must not leave workers behind."""
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        multiprocessing.connection.wait([parent.sentinel])
-        os._exit(1)
-
-
-def run_shard(number: int, items: Sequence[Item]) -> Progress:
-    assert _worker is not None
-    return _worker.shard(number, items)
+def audio_origin(items: Sequence[Item], folder: Path | None) -> dict[str, Any]:
+    """How to get the audio again: a store keeps none of it unless asked to."""
+    if isinstance(items[0], Reading):
+        return {"reading_seed": items[0].seed}
+    return {"folder": str(folder.resolve())} if folder else {}
 
 
 def contiguous_seconds(done: dict[int, float]) -> float:
@@ -186,7 +135,12 @@ def claim_folder(out: Path, fingerprint: str) -> None:
 
 
 def finalize(
-    out: Path, numbers: list[int], settings: Settings, rejected: Sequence[Rejection], source: str, fingerprint: str
+    out: Path,
+    numbers: list[int],
+    settings: Settings,
+    rejected: Sequence[Rejection],
+    origin: dict[str, Any],
+    fingerprint: str,
 ) -> FeatureStore:
     """Join the shards in order, measure, and write the table and the header."""
     rows: list[dict[str, Any]] = []
@@ -225,7 +179,7 @@ def finalize(
     train = [utterance for utterance in utterances if utterance.split == "train"]
     header = {
         "format": FORMAT,
-        "source": source,
+        **origin,
         "fingerprint": fingerprint,
         "mel": settings.mel.model_dump(),
         "phonemizer": {"name": settings.phonemizer, "symbols": symbols},

@@ -5,6 +5,7 @@
     STORE/pitch.npy          (all frames,) natural log of F0 in Hz, 0 where unvoiced; only in aligned stores
     STORE/utterances.jsonl   one row an utterance: id, text, tokens, place in mel.npy, split
     STORE/rejected.jsonl     what was left out, and why
+    STORE/alignment.jsonl    how well text and audio fit, worst first; only in aligned stores
 
 `store.json` is written last: a folder without it is a preparation that has not finished.
 """
@@ -171,7 +172,9 @@ class FeatureStore:
         """Frames of the silence before, of every token and of the silence after, float32 (tokens + 2,)."""
         durations = self.utterances[index].durations
         if durations is None:
-            raise ValueError(f"{self.path}: {self.utterances[index].id} was not aligned: align the corpus")
+            raise ValueError(
+                f"{self.path}: {self.utterances[index].id} was not aligned: run `clock-attention corpus align`"
+            )
         return torch.tensor(durations, dtype=torch.float32)
 
     def tokens(self, index: int) -> Tensor:
@@ -179,10 +182,14 @@ class FeatureStore:
         return torch.tensor(self.utterances[index].tokens, dtype=torch.long)
 
     def split(self, name: str) -> list[int]:
-        """Indices of the utterances of "train", "valid" or "test"."""
+        """Indices of the utterances of "train", "valid" or "test"; in aligned stores of those that could be aligned."""
         if name not in SPLITS:
             raise ValueError(f"unknown split {name!r}; choose one of {', '.join(SPLITS)}")
-        return [index for index, utterance in enumerate(self.utterances) if utterance.split == name]
+        return [
+            index
+            for index, utterance in enumerate(self.utterances)
+            if utterance.split == name and not (self.timed and utterance.durations is None)
+        ]
 
     @property
     def hours(self) -> float:

@@ -141,9 +141,11 @@ class AlignedRecipe(Recipe):
     def __init__(self, config: RunConfig, store: Corpus) -> None:
         super().__init__(config, store)
         if not getattr(store, "timed", False):
+            stores = getattr(store, "stores", [store])
+            missing = ", ".join(str(getattr(s, "path", "the corpus")) for s in stores if not getattr(s, "timed", False))
             raise ValueError(
-                "this model learns along an alignment, and the corpus has none: align it first "
-                "(`clock-attention corpus align STORE`)"
+                f"this model learns along an alignment, and {missing} has none: run `clock-attention corpus align` on "
+                "it first, or train the preset small-l1, which needs none"
             )
 
     @property
@@ -227,6 +229,9 @@ class AlignedRecipe(Recipe):
         return {name: value / count for name, value, count in zip(self.measures, sums, counts, strict=True)}
 
     def objective(self, measures: dict[str, float], step: int) -> float:
+        # L1 prefers the blurred mel of the time before the discriminator: from there on, later is better.
+        if self.config.training.adversarial_weight and step > self.config.training.adversarial_from:
+            return -float(step)
         return measures["valid_l1"]
 
     def draw(self, model: nn.Module, items: list[int], folder: Path, step: int, device: torch.device) -> None:

@@ -1,0 +1,105 @@
+"""Shards of work done by several processes, so that an interrupted command continues where it stopped.
+
+Work is cut into shards of consecutive items. A worker writes a shard's files and its table last, atomically; a shard
+with a table is done and never repeated.
+"""
+
+from __future__ import annotations
+
+import logging
+import multiprocessing
+import multiprocessing.connection
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import torch
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What the progress bar shows after each shard."""
+
+    items: int
+    rejected: int
+    seconds: float
+    resumed: bool
+
+
+class ShardWorker(Protocol):
+    """Turns shards of items into files. One per process; models are loaded once."""
+
+    def shard(self, number: int, items: Sequence[Any]) -> Progress: ...
+
+
+MakeWorker = Callable[[], ShardWorker]  # can be pickled: it is called in the process that works
+Shards = Iterator[tuple[int, Sequence[Any]]]
+Finish = Callable[[int, Progress], None]
+
+_worker: ShardWorker | None = None
+
+
+def run_shards(make: MakeWorker, todo: Shards, finish: Finish, workers: int) -> None:
+    """Work through `todo` with so many processes; `finish` is called here, in the order in which shards end."""
+    if workers <= 1:
+        run_here(make, todo, finish)
+    else:
+        run_in_pool(make, todo, finish, workers)
+
+
+def run_here(make: MakeWorker, todo: Shards, finish: Finish) -> None:
+    """One worker needs no process of its own."""
+    worker: ShardWorker | None = None
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # as in a pool: sums are split by thread, and the result must not depend on that
+    try:
+        for number, items in todo:
+            worker = worker or make()
+            finish(number, worker.shard(number, items))
+    finally:
+        torch.set_num_threads(threads)
+
+
+def run_in_pool(make: MakeWorker, todo: Shards, finish: Finish, workers: int) -> None:
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(workers, context, start_worker, (make,)) as pool:
+        running: dict[Future[Progress], int] = {}
+        exhausted = False
+        while True:
+            # Few shards in flight: an end by `hours` or by the user should not wait for a long queue.
+            while not exhausted and len(running) <= workers:
+                shard = next(todo, None)
+                exhausted = shard is None
+                if shard is not None:
+                    running[pool.submit(run_shard, *shard)] = shard[0]
+            if not running:
+                return
+            for future in wait(running, return_when=FIRST_COMPLETED).done:
+                finish(running.pop(future), future.result())
+
+
+def start_worker(make: MakeWorker) -> None:
+    global _worker
+    torch.set_num_threads(1)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent hears Ctrl-C, lets shards in flight finish, and ends
+    threading.Thread(target=end_with_parent, daemon=True).start()
+    # A line for every emoji that is not read would drown the progress bar.
+    logging.getLogger("clock_attention").setLevel(logging.ERROR)
+    _worker = make()
+
+
+def end_with_parent() -> None:
+    """A killed parent must not leave workers behind."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        multiprocessing.connection.wait([parent.sentinel])
+        os._exit(1)
+
+
+def run_shard(number: int, items: Sequence[Any]) -> Progress:
+    assert _worker is not None
+    return _worker.shard(number, items)
