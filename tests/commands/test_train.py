@@ -62,6 +62,8 @@ def test_the_commands_train_and_export_end_to_end(tmp_path):
     ("options", "message"),
     [
         (["--set", "widht=3"], "there is no option 'widht'"),
+        (["--set", "cross_attention=dot"], "an option of the paper's model (presets small-l1 and paper)"),
+        ([], "has none: run `clock-attention corpus align` on it first"),
         (["--preset", "huge"], "expected one of paper, small, small-l1"),
         (["--corpus", "nowhere"], "not a feature store"),
     ],

@@ -115,7 +115,7 @@ def command(store, out, *options):
     changes = [part for change in TINY for part in ("--set", change)]
     return [
         *(sys.executable, "-m", "clock_attention.cli", "train", "--corpus", str(store.path), "--out", str(out)),
-        *("--accelerator", "cpu", "--threads", "1", *changes, *options),
+        *("--preset", "small-l1", "--accelerator", "cpu", "--threads", "1", *changes, *options),
     ]
 
 

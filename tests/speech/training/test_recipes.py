@@ -78,6 +78,6 @@ def test_pictures_are_drawn(store, tmp_path):
 
 
 def test_a_corpus_without_alignment_is_refused(tmp_path):
-    with pytest.raises(ValueError, match="align it first"):
+    with pytest.raises(ValueError, match="corpus align"):
         train(tiny(), tiny_store(tmp_path / "store"), tmp_path / "run", quiet=True)
     assert not (tmp_path / "run" / "checkpoints").exists()

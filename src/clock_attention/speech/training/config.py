@@ -113,6 +113,8 @@ class RunConfig(Section):
         if not dot:
             section, key = next((s for s, keys in sections.items() if section in keys), ""), section
         if key not in sections.get(section, ()):
+            if key in ModelConfig.model_fields and key not in sections["model"]:
+                raise ValueError(f"{assignment}: an option of the paper's model (presets small-l1 and paper)")
             known = ", ".join(sorted(key for keys in sections.values() for key in keys))
             raise ValueError(f"{assignment}: there is no option {name.strip()!r}; known are {known}")
         try:

@@ -199,6 +199,7 @@ def train(
         max_steps, max_minutes: of this session; the schedule is not shortened by them.
     """
     fabric = fabric or Fabric(accelerator="cpu", devices=1)
+    recipe_for(config, store)  # refuses a corpus that does not suit the model, before anything is written
     with one_training(run, fabric):
         trainer = started(config, store, run, fabric, resume, quiet)
         last = trainer.config.training.steps
