@@ -3,8 +3,14 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from clock_attention.commands import corpus
 from clock_attention.commands.main import app
+from clock_attention.speech.aligner import Aligner
+from clock_attention.speech.corpus.features import Settings
+from clock_attention.speech.corpus.prepare import prepare
 from clock_attention.speech.corpus.store import FeatureStore
+from clock_attention.speech.corpus.teacher import Reading
+from tests.speech.corpus.aligners import EvenAligner
 
 runner = CliRunner()
 
@@ -51,9 +57,24 @@ def test_a_folder_is_prepared_and_faults_are_shown(ljspeech_folder: Path, tmp_pa
         assert reason in said
 
 
+def test_a_store_is_aligned_and_the_worst_are_shown(
+    readings: list[Reading], store_settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Aligner, "load", lambda *_: EvenAligner(doubtful=readings[0].text.split()[0]))
+    monkeypatch.setattr(corpus, "model_name", lambda _: "even")
+    store = prepare(readings[:4], tmp_path / "store", store_settings, workers=1)
+    code, said = clock_attention("corpus", "align", store.path, "--workers", 1)
+    assert code == 0, said
+    assert "3 of 4 utterances aligned, 1 left out" in said
+    assert "text and audio do not fit" in said
+    assert FeatureStore.open(store.path).timed
+
+
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
+        (["corpus", "align", "nowhere"], "not a feature store"),
+        (["corpus", "align", "."], "is a folder of recordings: make a feature store of it first"),
         (["corpus", "stats", "nowhere"], "not a feature store"),
         (["corpus", "prepare", "nowhere", "--out", "x"], "no metadata.csv"),
         (["corpus", "ljspeech", "nowhere"], "--download"),
@@ -66,6 +87,7 @@ def test_mistakes_end_with_a_sentence(
     arguments: list[str], expected: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "metadata.csv").touch()
     code, said = clock_attention(*arguments)
     assert code == 1
     assert expected in said

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -27,6 +29,7 @@ from clock_attention.commands.terminal import clear_errors, console
 from clock_attention.speech.audio.mel import MelConfig
 from clock_attention.speech.corpus import features, shards
 from clock_attention.speech.corpus import prepare as preparation
+from clock_attention.speech.corpus.alignment import align_store
 from clock_attention.speech.corpus.checks import Limits
 from clock_attention.speech.corpus.download import LJSPEECH, fetch
 from clock_attention.speech.corpus.features import Settings
@@ -116,6 +119,67 @@ def prepare(
         )
         source = folder.resolve().name
         run(recordings, out, settings, workers=workers, source=source, folder=folder, rejected=rejected)
+
+
+@app.command()
+def align(
+    store: Annotated[Path, typer.Argument(help="Feature store.")],
+    audio: Annotated[
+        Path | None, typer.Option(help="Folder of the recordings, if it is not where it was; metadata is not needed.")
+    ] = None,
+    aligner: Annotated[
+        Path | None, typer.Option(help=r"Folder of an aligner's model. \[default: the one in the package]")
+    ] = None,
+    least_score: Annotated[
+        float | None, typer.Option(help=r"Leave out what scores less. \[default: what does not fit]")
+    ] = None,
+    worst: Annotated[int, typer.Option(min=0, help="Show so many of the worst utterances.")] = 10,
+    workers: Workers = 2,
+) -> None:
+    """Find durations of phonemes and pitch of frames, which the training preset `small` learns from."""
+    from clock_attention.speech.aligner import Aligner
+    from clock_attention.speech.aligner.model import SHIPPED
+
+    with clear_errors():
+        if not (store / "store.json").exists() and (store / "metadata.csv").exists():
+            raise ValueError(
+                f"{store} is a folder of recordings: make a feature store of it first "
+                f"(clock-attention corpus prepare {store} --out STORE)"
+            )
+        opened = FeatureStore.open(store)
+        make = partial(Aligner.load, aligner)
+        make()  # a model that cannot be loaded is reported here, not by every process
+        name = model_name(aligner or SHIPPED)
+        started = time.monotonic()
+        with progress_bar(len(opened), None) as report:
+            aligned, listed = align_store(
+                store, make, name=name, least_score=least_score, folder=audio, workers=workers, report=report
+            )
+        left_out = sum(bool(row.reason) for row in listed)
+        console.print(
+            f"{len(listed) - left_out} of {len(listed)} utterances aligned, {left_out} left out "
+            f"({time.monotonic() - started:.0f} s); scores in {store / 'alignment.jsonl'}"
+        )
+        console.print(
+            f"mean pitch {np.exp(aligned.pitch_mean):.0f} Hz, spread {12 / np.log(2) * aligned.pitch_std:.1f} semitones"
+        )
+        table = Table(title="worst first", title_justify="left")
+        for column in ("utterance", "score", "left out", "text"):
+            table.add_column(column, justify="right" if column == "score" else "left")
+        for row in listed[:worst]:
+            table.add_row(row.id, "" if row.score is None else f"{row.score:.2f}", row.reason, shortened(row.text))
+        if worst:
+            console.print(table)
+
+
+def model_name(folder: Path) -> str:
+    """Changes with the files of a model."""
+    files = sorted(path for path in Path(folder).iterdir() if path.is_file())
+    return hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()[:16]
+
+
+def shortened(text: str) -> str:
+    return text if len(text) <= 60 else text[:59] + "…"
 
 
 @app.command()
