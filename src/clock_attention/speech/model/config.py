@@ -23,7 +23,9 @@ class ModelConfig(Section):
     """The paper's acoustic model. Every option is there for clock and for dot attention alike."""
 
     architecture: ClassVar[str] = "attention"
-    cross_attention: Literal["clock", "dot"] = "clock"
+    # larope: the dot product with rotary positions that are shares of both lengths (Kim et al., arXiv:2509.11084);
+    # uniform: every token gets the same share of the frames. Both only in parallel decoding, where the length is known.
+    cross_attention: Literal["clock", "dot", "larope", "uniform"] = "clock"
     decoding: Literal["parallel", "autoregressive"] = "parallel"
     symbols: Symbols = 42  # taken from the corpus when training starts
     mels: Mels = 80  # likewise
@@ -41,6 +43,7 @@ class ModelConfig(Section):
     # Clock attention only; dot attention's projections can scale themselves. Learned or constant, from this value.
     logit_scale: Literal["learned", "constant"] = "constant"
     logit_scale_start: Annotated[float, Field(gt=0, le=1e6)] = 1.0
+    larope_scale: Annotated[float, Field(gt=0, le=1e4)] = 10.0  # LARoPE's γ: positions run from 0 to this
     clock_width: Size | None = None  # channels of each head's clock; None: the head's width, as in the paper
 
     # Encoder: sinusoids, or relative positions by rotation in self-attention, which no text is too long for.
@@ -65,6 +68,11 @@ class ModelConfig(Section):
         if self.width % self.heads or (self.width // self.heads) % 2:
             raise ValueError(
                 f"width {self.width} with {self.heads} heads: the width of a head must be an even whole number"
+            )
+        if self.autoregressive and self.cross_attention in ("larope", "uniform"):
+            raise ValueError(
+                f"cross_attention {self.cross_attention} needs the length of the utterance, which autoregressive "
+                "decoding does not know: use parallel decoding, or clock or dot"
             )
         return self
 

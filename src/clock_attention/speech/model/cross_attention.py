@@ -1,7 +1,9 @@
-"""The one part in which the compared systems differ: clock attention, its printed variant, and the dot product.
+"""The one part in which the compared systems differ: clock attention, its printed variant, and what they meet.
 
-All three are called alike, in training (`forward`) and one step at a time (`start`, `step`), with the same parameter
-names, so that swapping one for another changes nothing else in a model or in its state dict.
+Clocks and dot product are called alike, in training (`forward`) and one step at a time (`start`, `step`), with the same
+parameter names, so that swapping one for another changes nothing else in a model or in its state dict. Two rivals know
+the lengths of both sequences and decode in parallel only: the dot product with length-aware rotary positions, and
+uniform upsampling, which has values alone.
 """
 
 from __future__ import annotations
@@ -17,10 +19,14 @@ from clock_attention import ClockAttention
 from clock_attention.speech.model.config import ModelConfig
 
 
-def cross_attention(config: ModelConfig) -> ClockAttention | DotAttention:
+def cross_attention(config: ModelConfig) -> ClockAttention | DotAttention | UniformAttention:
     """The cross-attention that a configuration asks for."""
     if config.cross_attention == "dot":
         return DotAttention(config.width, config.heads, out_proj=config.out_proj)
+    if config.cross_attention == "larope":
+        return LaropeAttention(config.width, config.heads, out_proj=config.out_proj, scale=config.larope_scale)
+    if config.cross_attention == "uniform":
+        return UniformAttention(config.width, config.heads, out_proj=config.out_proj)
     kind = PrintedClockAttention if config.target_clocks == "unnormalized" else ClockAttention
     learned = config.logit_scale == "learned"
     attention = kind(
@@ -71,12 +77,15 @@ class DotAttention(nn.Module):
     ) -> tuple[Tensor, Tensor | None]:
         """Padded queries and the pace mean nothing to the dot product; it takes them to be called like the clocks."""
         state = self.start(key, key_padding_mask)
-        queries = self.heads(self.q_proj(query))
+        queries = self.queries(query, query_padding_mask)
         weights = self.weights(queries, state) if need_weights else None
         if weights is not None and average_attn_weights:
             weights = weights.mean(1)
         output = F.scaled_dot_product_attention(queries, state.key, state.value, attn_mask=state.allowed)
         return self.out_proj(output.transpose(1, 2).flatten(2)), weights
+
+    def queries(self, query: Tensor, padding: Tensor | None) -> Tensor:
+        return self.heads(self.q_proj(query))
 
     def start(
         self, memory: Tensor, key_padding_mask: Tensor | None = None, *, pace: float | Tensor | None = None, **_: Any
@@ -98,6 +107,98 @@ class DotAttention(nn.Module):
 
     def heads(self, x: Tensor) -> Tensor:
         return x.unflatten(-1, (self.num_heads, -1)).transpose(1, 2)
+
+
+class LaropeAttention(DotAttention):
+    """The dot product with length-aware rotary positions (LARoPE): scores depend on γ·(m/S − n/T), whatever S and T.
+
+    Places on the diagonal of the alignment have the same position in both sequences. No parameters of its own.
+    """
+
+    def __init__(self, width: int, heads: int, *, out_proj: bool, scale: float) -> None:
+        super().__init__(width, heads, out_proj=out_proj)
+        self.scale = scale
+
+    def queries(self, query: Tensor, padding: Tensor | None) -> Tensor:
+        return turned(super().queries(query, padding), self.scale * shares(query, padding))
+
+    def start(self, memory: Tensor, key_padding_mask: Tensor | None = None, **options: Any) -> DotState:
+        state = super().start(memory, key_padding_mask, **options)
+        return replace(state, key=turned(state.key, self.scale * shares(memory, key_padding_mask)))
+
+    def step(self, query: Tensor, state: DotState) -> tuple[Tensor, Tensor, DotState]:
+        raise ValueError("larope needs the length of the utterance: it cannot decode step by step")
+
+
+class UniformAttention(nn.Module):
+    """Uniform upsampling, the trivial clock: every token is read for the same share of the utterance."""
+
+    def __init__(self, width: int, heads: int, *, out_proj: bool) -> None:
+        super().__init__()
+        self.num_heads = heads
+        self.v_proj = nn.Linear(width, width)
+        self.out_proj: nn.Module = nn.Linear(width, width) if out_proj else nn.Identity()
+        nn.init.xavier_uniform_(self.v_proj.weight)
+        nn.init.zeros_(self.v_proj.bias)
+
+    def forward(
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        key_padding_mask: Tensor | None = None,
+        need_weights: bool = False,
+        average_attn_weights: bool = False,
+        query_padding_mask: Tensor | None = None,
+        pace: float | Tensor | None = None,
+    ) -> tuple[Tensor, Tensor | None]:
+        weights = overlaps(query, query_padding_mask, key, key_padding_mask)  # (B, S, T)
+        values = self.v_proj(value)
+        if key_padding_mask is not None:
+            values = values.masked_fill(key_padding_mask[..., None], 0.0)
+        output = self.out_proj(weights @ values)
+        if not need_weights:
+            return output, None
+        return output, weights if average_attn_weights else weights[:, None].expand(-1, self.num_heads, -1, -1)
+
+    def start(self, memory: Tensor, key_padding_mask: Tensor | None = None, **_: Any) -> Any:
+        raise ValueError("uniform needs the length of the utterance: it cannot decode step by step")
+
+    def step(self, query: Tensor, state: Any) -> tuple[Tensor, Tensor, Any]:
+        raise ValueError("uniform needs the length of the utterance: it cannot decode step by step")
+
+
+def shares(x: Tensor, padding: Tensor | None) -> Tensor:
+    """Where in its sequence each step is, from 0 up to 1.  x (B, L, E), padding (B, L) → (B, L)"""
+    place = torch.arange(x.shape[1], device=x.device, dtype=torch.float32).expand(x.shape[:2])
+    return place / lengths(x, padding)
+
+
+def lengths(x: Tensor, padding: Tensor | None) -> Tensor:
+    """(B, 1)"""
+    if padding is None:
+        return torch.full((x.shape[0], 1), float(x.shape[1]), device=x.device)
+    return (~padding).sum(1, keepdim=True).clamp(min=1).float()
+
+
+def turned(x: Tensor, position: Tensor) -> Tensor:
+    """Rotary positions (B, L), which need not be whole numbers, on heads (B, H, L, D)."""
+    frequency = 1e4 ** (-torch.arange(0, x.shape[-1], 2, device=x.device) / x.shape[-1])
+    angle = position[:, None, :, None] * frequency  # (B, 1, L, D/2)
+    cos, sin = angle.cos().to(x.dtype), angle.sin().to(x.dtype)
+    a, b = x.chunk(2, -1)
+    return torch.cat([a * cos - b * sin, b * cos + a * sin], -1)
+
+
+def overlaps(query: Tensor, query_padding: Tensor | None, key: Tensor, key_padding: Tensor | None) -> Tensor:
+    """The part of each target step that lies in each token, where both sequences last from 0 to 1.  (B, S, T)"""
+    steps, tokens = lengths(query, query_padding)[..., None], lengths(key, key_padding)[..., None]  # (B, 1, 1)
+    step = torch.arange(query.shape[1], device=query.device, dtype=torch.float32)[None, :, None]
+    token = torch.arange(key.shape[1], device=key.device, dtype=torch.float32)[None, None]
+    begin, end = (step / steps).clamp(max=1 - 1 / steps), ((step + 1) / steps).clamp(max=1.0)
+    common = torch.minimum(end, (token + 1) / tokens) - torch.maximum(begin, token / tokens)
+    weights = common.clamp(min=0) * (token < tokens)
+    return (weights / weights.sum(-1, keepdim=True)).to(query.dtype)
 
 
 @dataclass(frozen=True)
