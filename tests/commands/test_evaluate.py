@@ -57,6 +57,23 @@ def test_evaluate_prints_rates_and_keeps_every_sentence(run, tmp_path: Path) -> 
     assert found[0]["scores"]["guessing"]["words"]["hits"] == 11
 
 
+def test_sound_is_measured_and_compared(run, tmp_path: Path) -> None:
+    write_voice(tmp_path / "first")
+    write_voice(tmp_path / "second", seed=1)
+    prompts = ["--prompts", tmp_path / "prompts.txt", "--subset", 2]
+    result = run("evaluate", tmp_path / "first", *prompts, "--sound", "--compare", tmp_path / "second")
+    assert result.exit_code == 0, result.output
+    assert "cepstral distance" in result.output
+    found = {
+        one["system"]: one["sound"]
+        for one in (json.loads(path.read_text("utf-8")) for path in (tmp_path / "out").glob("*.json"))
+    }
+    assert set(found["first"]) == {"", "second, natural"}
+    assert found["first"]["second, natural"]["cepstral distance"][0] > 0
+    ratio = found["first"][""]["variance"][0] / found["second"][""]["variance"][0]
+    assert found["first"]["second, natural"]["variance, ratio"][0] == pytest.approx(ratio, rel=0.3)
+
+
 def test_results_of_other_settings_stay_beside_each_other(run, tmp_path: Path) -> None:
     write_voice(tmp_path / "lr=3" / "voice")
     arguments = ["evaluate", tmp_path / "lr=3" / "voice", "--prompts", tmp_path / "prompts.txt"]

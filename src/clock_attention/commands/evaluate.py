@@ -35,6 +35,9 @@ Threads = Annotated[int | None, typer.Option(min=1, help=r"CPU threads per proce
 Out = Annotated[Path, typer.Option(help="Folder of results, with their cache.")]
 KeepAudio = Annotated[bool, typer.Option("--keep-audio", help="Keep the audio, as flac, in OUT/audio.")]
 Predictors = Annotated[list[str] | None, typer.Option("--mos", help="Predict opinion scores: dnsmos, distillmos.")]
+Measure = Annotated[
+    bool, typer.Option("--sound", help="Measure liveliness and pitch of the audio, and the distance to --compare.")
+]
 Whole = Annotated[bool, typer.Option("--whole", help="Speak long sentences in one piece instead of in phrases.")]
 Checkpoint = Annotated[str, typer.Option(help="Of a training run: best, last, or a checkpoint file.")]
 Devices = Annotated[int, typer.Option(min=1, help="Ranks on each node; each takes its share of the prompts.")]
@@ -59,6 +62,7 @@ def evaluate(
     threads: Threads = None,
     keep_audio: KeepAudio = False,
     mos: Predictors = None,
+    sound: Measure = False,
     checkpoint: Checkpoint = "best",
     whole: Whole = False,
     lists: Lists = LISTS,
@@ -66,6 +70,7 @@ def evaluate(
     nodes: Nodes = 1,
 ) -> None:
     """Speak prompts, recognise the speech, and score the transcripts."""
+    from clock_attention.evaluation.pipeline.sound import with_sound
     from clock_attention.evaluation.systems.opening import open_systems
     from clock_attention.evaluation.systems.systems import Length
 
@@ -74,10 +79,13 @@ def evaluate(
         chosen = load_prompts(prompts, subset=subset, seed=seed, folder=lists)
         length = Length(mpr, pace)
         systems = open_systems([system, *([compare] if compare else [])], length, checkpoint, stack, whole)
+        keep_audio = keep_audio or sound  # which listens to it
         options: dict[str, Any] = {"workers": workers, "keep_audio": keep_audio, "devices": devices, "nodes": nodes}
         session = stack.enter_context(open_session(systems, out, vocoder, recognizer, mos, seed=seed, **options))
         found = [one for each in systems if (one := session.evaluate(each, chosen))]
         if session.leads:
+            if sound and session.audio is not None:
+                found = with_sound(found, session.audio, systems[0].mel)
             for one in found:
                 one.write(out / file_name(one))
             show(found)
@@ -171,13 +179,15 @@ def open_session(
 
 def show(evaluations: Sequence[Evaluation], differences: bool = True) -> None:
     """Tables: error rates, alignment, differences."""
-    from clock_attention.evaluation.report.tables import alignment_table, difference_table, score_table
+    from clock_attention.evaluation.report.tables import alignment_table, difference_table, score_table, sound_table
 
     # Files and pipes are no narrower than a table needs.
     wide = console if console.is_terminal else Console(file=console.file, width=200, emoji=False, markup=False)
     for title, (header, *rows) in (
         ("Recognition", score_table(evaluations)),
         ("Alignment", alignment_table(evaluations)),
+        ("Sound", sound_table(evaluations, against=False)),
+        ("Sound, against the other", sound_table(evaluations, against=True)),
         ("Differences, on the same sentences", difference_table(evaluations, None if differences else [])),
     ):
         if rows:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
@@ -60,6 +60,8 @@ class Evaluation:
     vocoder_name: str = ""
     resamples: int = RESAMPLES
     seed: int = 0
+    # Measures of the audio with their intervals: its own under "", against another system under that one's title.
+    sound: dict[str, dict[str, list[float]]] = field(default_factory=dict)
 
     @property
     def title(self) -> str:
@@ -112,11 +114,12 @@ class Evaluation:
             "scores": {name: score.to_json() for name, score in self.scores.items()},
             "alignment": self.alignment,
             "opinions": self.opinions,
+            **({"sound": self.sound} if self.sound else {}),
         }
 
     @classmethod
     def from_json(cls, table: dict[str, Any]) -> Evaluation:
-        fields = ("system", "length", "fingerprint", "vocoder", "vocoder_name", "recognizers", "mpr")
+        fields = ("system", "length", "fingerprint", "vocoder", "vocoder_name", "recognizers", "mpr", "sound")
         given = {name: table[name] for name in fields if name in table}
         results = tuple(Result(**row) for row in table["results"])
         return cls(**given, results=results, resamples=table["resamples"], seed=table["seed"])

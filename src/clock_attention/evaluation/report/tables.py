@@ -50,6 +50,19 @@ def alignment_table(evaluations: Sequence[Evaluation]) -> Cells:
     return [["system", "length", *MEASURES.values()], *rows]
 
 
+def sound_table(evaluations: Sequence[Evaluation], against: bool) -> Cells:
+    """Measures of the audio itself, or those against other systems: one row each."""
+    found = [
+        (one, name, measured) for one in evaluations for name, measured in one.sound.items() if bool(name) == against
+    ]
+    columns = list(dict.fromkeys(column for _, _, measured in found for column in measured))
+    rows = []
+    for one, reference, measured in found:
+        cells = [one.system, one.length, *([reference] if against else [])]
+        rows.append(cells + ["{:.2f} [{:.2f}, {:.2f}]".format(*measured[c]) if c in measured else "" for c in columns])
+    return [["system", "length", *(["against"] if against else []), *columns], *rows]
+
+
 def difference_table(evaluations: Sequence[Evaluation], pairs: Sequence[tuple[int, int]] | None = None) -> Cells:
     """Paired differences of the first system to the others, or of the pairs given by their places."""
     pairs = [(0, other) for other in range(1, len(evaluations))] if pairs is None else pairs

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from clock_attention import ClockAttention
 from clock_attention.files import check_writable, write_atomically
+from clock_attention.speech.model.cross_attention import LaropeAttention, UniformAttention
 from clock_attention.speech.model.layers import DecoderLayer, EncoderLayer, FeedForward, Postnet, SelfAttention
 from clock_attention.speech.model.length import NATURAL_MPR, LengthModel
 from clock_attention.speech.model.model import SpeechModel
@@ -91,6 +92,8 @@ class AcousticGraph(Graph):
         x = x if first else self.norm(x, layer.norm1)
         query = self.norm(x, layer.norm2) if first else x
         attention = layer.cross_attention
+        if isinstance(attention, LaropeAttention | UniformAttention):
+            raise ValueError(f"ONNX export: got {type(attention).__name__}, expected clock or dot attention")
         parts = (attention.q_proj, query), (attention.k_proj, memory), (attention.v_proj, memory)
         q, k, v = (self.split_heads(self.linear(source, layer), attention.num_heads) for layer, source in parts)
         if isinstance(attention, ClockAttention):
