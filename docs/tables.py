@@ -509,7 +509,7 @@ def vocoder_speed() -> str:
 def fuzzing() -> str:
     found = read("fuzz")
     rows = []
-    for name in ("texts", "tensors", "voices", "vocoders", "wavs", "metadata", "requests", "kills"):
+    for name in ("texts", "tensors", "voices", "vocoders", "wavs", "metadata", "requests", "speech_requests", "kills"):
         if name in found:
             row = found[name]
             outcomes = ", ".join(f"{word} {count:,}" for word, count in row["outcomes"].items())

@@ -16,9 +16,9 @@ import pytest
 gr = pytest.importorskip("gradio", reason="needs the extra clock-attention[app]")
 
 from clock_attention.app import page as app_module  # noqa: E402
-from clock_attention.app.guard import MOST_BYTES, Guard, without_port  # noqa: E402
 from clock_attention.app.page import LONGEST, LOOK, Speaker, guarded, page  # noqa: E402
 from clock_attention.files import temporary_folder  # noqa: E402
+from clock_attention.serve.guard import MOST_BYTES, Guard, without_port  # noqa: E402
 from clock_attention.speech.voice.voice import Voice  # noqa: E402
 from tests.speech.voices import tiny_voice  # noqa: E402
 

@@ -8,7 +8,7 @@ import random
 from pathlib import Path
 from typing import Any
 
-from clock_attention.app.guard import MOST_BYTES, Guard
+from clock_attention.serve.guard import MOST_BYTES, Guard
 from tests.fuzz.runner import DifferenceError, Fuzzer
 from tests.fuzz.texts import a_text
 
@@ -46,7 +46,7 @@ class Requests(Fuzzer):
             await send({"type": "http.response.start", "status": 200, "headers": []})
             await send({"type": "http.response.body", "body": b"ok"})
 
-        self.guard = Guard(page, "127.0.0.1")
+        self.guard = Guard(page, "127.0.0.1", closed=("/upload",))
 
     def case(self, chance: random.Random) -> str:
         host = chance.choice(HOSTS)

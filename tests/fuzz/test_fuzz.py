@@ -9,7 +9,9 @@ from tests.fuzz.runner import run_here
 from tests.fuzz.targets import FUZZERS
 
 SHORT = {"texts": 60, "tensors": 12, "voices": 40, "vocoders": 25, "wavs": 60, "metadata": 60, "requests": 60}
+SHORT["speech_requests"] = 40
 LONG = {"texts": 3000, "tensors": 300, "voices": 800, "vocoders": 300, "wavs": 1000, "metadata": 1000, "requests": 2000}
+LONG["speech_requests"] = 2000
 LONG_SEED = 1
 # Gradients 2e-4 to 4e-3 off in about one of forty ill-conditioned cases; see docs/results/robustness.md.
 OPEN = {

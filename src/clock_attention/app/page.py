@@ -21,9 +21,9 @@ os.environ["HF_HUB_DISABLE_TELEMETRY"] = "1"
 import gradio as gr
 from starlette.middleware import Middleware
 
-from clock_attention.app.guard import Guard
 from clock_attention.app.player import CSS, SCRIPT, player
 from clock_attention.files import temporary_folder
+from clock_attention.serve.guard import Guard
 from clock_attention.speech.voice.folder import VoiceError
 from clock_attention.speech.voice.pacing import FASTEST, SLOWEST
 from clock_attention.speech.voice.speech import Speech, join
@@ -166,7 +166,7 @@ def capital(message: str) -> str:
 
 def guarded(host: str, names: Iterable[str] = ()) -> dict[str, Any]:
     """Options for the page's `launch`: where it listens, and who is let in."""
-    guard = Middleware(Guard, bound=host, names=tuple(names))
+    guard = Middleware(Guard, bound=host, names=tuple(names), closed=("/upload",))
     return {"server_name": host, "share": False, "app_kwargs": {"middleware": [guard]}}
 
 

@@ -45,6 +45,12 @@ COMMANDS = {
         "Open a web page that speaks: pace, exact duration, timestamps, pictures.",
         "app",
     ),
+    "serve": Command(
+        "clock_attention.commands.serve",
+        "serve",
+        "Serve speech over HTTP as OpenAI's interface does, and by the Wyoming protocol.",
+        "serve",
+    ),
     "corpus": Command("clock_attention.commands.corpus", "app", "Make, prepare, download and inspect corpora."),
     "train": Command("clock_attention.commands.train", "train", "Train a speech model on a prepared corpus."),
     "export": Command(

@@ -1,0 +1,323 @@
+"""The HTTP interface: OpenAI's speech endpoint and what belongs to it."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import secrets
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Annotated, Any
+
+from fastapi import Depends, FastAPI, Request, Response
+from fastapi.responses import JSONResponse, StreamingResponse
+from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+
+from clock_attention import __version__
+from clock_attention.serve import schema
+from clock_attention.serve.encoding import FORMATS, Encoder
+from clock_attention.serve.engine import Engine, LateError
+from clock_attention.serve.errors import ApiError, as_api_error, install
+from clock_attention.serve.metrics import CONTENT_TYPE
+from clock_attention.serve.tasks import SpeechTask
+from clock_attention.speech.voice.voice import Voice
+from clock_attention.timestamps import Interval
+
+if TYPE_CHECKING:
+    from clock_attention.speech.vocoder.vocoder import Vocoder
+    from clock_attention.speech.voice.speech import Speech
+
+ERRORS: dict[int | str, dict[str, Any]] = {
+    status: {"model": schema.ErrorAnswer, "description": description}
+    for status, description in {
+        400: "The request is wrong.",
+        401: "The API key is missing or wrong.",
+        404: "There is no such model.",
+        408: "The request came too slowly.",
+        413: "The request is too large.",
+        421: "The server does not answer under this name.",
+        429: "The queue is full.",
+        503: "The server is stopping.",
+        504: "The deadline has passed.",
+    }.items()
+}
+bearer = HTTPBearer(auto_error=False, description="The server's API key, if it has one.")
+SOUND = {"schema": {"type": "string", "format": "binary"}}
+SPEECH_ANSWERS: dict[int | str, dict[str, Any]] = {
+    200: {
+        "description": "The speech.",
+        "content": {
+            **{form.media_type: SOUND for form in FORMATS.values()},
+            "text/event-stream": {"schema": {"type": "string"}},
+            "application/json": {"schema": {"$ref": "#/components/schemas/TimedSpeech"}},
+        },
+    },
+    **ERRORS,
+}
+
+
+@dataclass(frozen=True)
+class Desk:
+    """What all interfaces share: the voices, their vocoder and the engine."""
+
+    voices: Mapping[str, Voice]  # the first is the default
+    vocoder: str | Vocoder
+    engine: Engine
+
+    def task(self, voice: Voice, text: str, **options: Any) -> SpeechTask:
+        """A text within the limits as a task."""
+        self.engine.limits.check_text(text)
+        return SpeechTask(voice, self.vocoder_of(voice), text, most_seconds=self.engine.limits.seconds, **options)
+
+    def vocoder_of(self, voice: Voice) -> Vocoder:
+        return voice.vocoder(self.vocoder)
+
+    def warm_up(self) -> None:
+        """Load and compile everything before the first request, and fail now if something is missing."""
+        for voice in self.voices.values():
+            for _ in SpeechTask(voice, self.vocoder_of(voice), "Ready.")():
+                pass
+
+
+class ClosingStream(StreamingResponse):
+    """A stream that has an end, and whose source is closed when the client leaves, wherever that happens."""
+
+    def __init__(self, content: AsyncGenerator[bytes, None], *, media_type: str, seconds: float) -> None:
+        super().__init__(content, media_type=media_type)
+        self.content, self.seconds = content, seconds
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        try:
+            await asyncio.wait_for(super().__call__(scope, receive, send), self.seconds)
+        except asyncio.TimeoutError:
+            raise LateError(f"the client did not take its answer within {self.seconds:g} seconds") from None
+        finally:
+            await self.content.aclose()
+
+
+def http_application(
+    desk: Desk,
+    *,
+    api_key: str | None = None,
+    lifespan: Callable[[FastAPI], AbstractAsyncContextManager[None]] | None = None,
+) -> FastAPI:
+    """The application. Put a `Guard` in front of it."""
+    # The interactive pages would fetch their scripts from elsewhere: only the description itself is served.
+    application = FastAPI(
+        title="clock-attention",
+        version=__version__,
+        docs_url=None,
+        redoc_url=None,
+        lifespan=lifespan,
+        redirect_slashes=False,
+    )
+    install(application)
+
+    def check_key(given: Annotated[HTTPAuthorizationCredentials | None, Depends(bearer)]) -> None:
+        expected = (api_key or "").encode()
+        if given is None or not secrets.compare_digest(given.credentials.encode("latin-1"), expected):
+            code = None if given is None else "invalid_api_key"
+            raise ApiError(401, "this server needs its API key: Authorization: Bearer KEY", code=code)
+
+    # Some clients read as fast as they play.
+    longest = desk.engine.limits.deadline + desk.engine.limits.seconds
+    protected: dict[str, Any] = {"dependencies": [Depends(check_key)]} if api_key else {}
+
+    @application.get("/health", summary="Whether requests are taken")
+    async def health() -> schema.Health:
+        limits = desk.engine.limits
+        return schema.Health(
+            version=__version__, open_jobs=desk.engine.open_jobs, most_jobs=limits.waiting + desk.engine.workers
+        )
+
+    @application.get("/metrics", summary="Counters in Prometheus's format", response_class=Response, **protected)
+    async def metrics() -> Response:
+        return Response(desk.engine.metrics.text(), media_type=CONTENT_TYPE)
+
+    @application.get("/v1/models", summary="Models", responses={401: ERRORS[401]}, **protected)
+    async def models() -> schema.Models:
+        return schema.Models(data=[schema.Model(id=schema.MODEL)])
+
+    @application.get("/v1/audio/voices", summary="Voices", responses={401: ERRORS[401]}, **protected)
+    async def voices() -> schema.Voices:
+        return schema.Voices(voices=[voice_entry(name, voice) for name, voice in desk.voices.items()])
+
+    @application.post(
+        "/v1/audio/speech", summary="Speak", response_class=Response, responses=SPEECH_ANSWERS, **protected
+    )
+    async def speech(body: schema.SpeechRequest, request: Request) -> Response:
+        task = task_of(desk, body)
+        pieces = desk.engine.stream_async(task)
+        try:
+            first = await while_present(request, anext(pieces))  # errors in the text still get a status of their own
+            encoder = Encoder(body.response_format, first.sample_rate)
+            parts = spoken_parts(first, pieces, encoder)
+            if body.stream_format == "sse":
+                content = events(parts, body.timestamps)
+                return ClosingStream(content, media_type="text/event-stream", seconds=longest)
+            if body.stream and not body.timestamps and task.sentences != 1:
+                return ClosingStream(sound_alone(parts), media_type=encoder.format.media_type, seconds=longest)
+            all_parts = await while_present(request, collected(parts))
+        except BaseException as error:
+            await pieces.aclose()
+            if isinstance(error, Exception):
+                raise as_api_error(error) from None
+            raise
+        if body.timestamps:
+            return JSONResponse(timed(all_parts, encoder))
+        return Response(encoder.whole(), media_type=encoder.format.media_type)
+
+    # The answer with timestamps is written by hand above, so FastAPI does not know its schema.
+    original = application.openapi
+
+    def described() -> dict[str, Any]:
+        found = original()
+        schemas = found["components"]["schemas"]
+        table = schema.TimedSpeech.model_json_schema(ref_template="#/components/schemas/{model}")
+        schemas.update(table.pop("$defs", {}))
+        schemas["TimedSpeech"] = table
+        return found
+
+    application.openapi = described  # type: ignore[method-assign]
+    return application
+
+
+def task_of(desk: Desk, body: schema.SpeechRequest) -> SpeechTask:
+    """The task that a request asks for, or an error that says what is wrong with it."""
+    if body.model not in (schema.MODEL, *schema.OPENAI_MODELS):
+        raise ApiError(
+            404, f"there is no model {body.model!r} here, only {schema.MODEL!r}", param="model", code="model_not_found"
+        )
+    voice = named_voice(desk.voices, body.voice.id if isinstance(body.voice, schema.VoiceId) else body.voice)
+    if body.duration is not None and body.speed != 1.0:
+        raise ApiError(400, "speed and duration were given together; each of them sets the length", param="duration")
+    pace = None if body.duration is not None else body.speed
+    return desk.task(voice, body.input, pace=pace, duration=body.duration)
+
+
+def named_voice(voices: Mapping[str, Voice], name: str | None) -> Voice:
+    """The voice of this name; the first one without a name, or for one of OpenAI's."""
+    if name is not None and name in voices:
+        return voices[name]
+    if name is None or name in schema.OPENAI_VOICES:
+        return next(iter(voices.values()))
+    raise ApiError(400, f"there is no voice {name!r} here, only {', '.join(voices)}", param="voice", code="no_voice")
+
+
+def voice_entry(name: str, voice: Voice) -> schema.VoiceEntry:
+    return schema.VoiceEntry(
+        id=name,
+        name=name,
+        language="en",
+        sample_rate=voice.language.mel.sample_rate,
+        licence=voice.card.provenance.licence,
+    )
+
+
+async def while_present(request: Request, work: Any) -> Any:
+    """The result of `work`, which is given up when the client leaves."""
+    task = asyncio.ensure_future(work)
+    leaving = asyncio.ensure_future(departure(request))
+    try:
+        await asyncio.wait({task, leaving}, return_when=asyncio.FIRST_COMPLETED)
+        if not task.done():
+            raise ApiError(499, "the client has left")  # nobody reads it; the log and the metrics do
+        return task.result()
+    except StopAsyncIteration:  # a coroutine cannot raise it
+        raise ApiError(400, "there is nothing to say in this text", param="input") from None
+    finally:
+        leaving.cancel()
+        if not task.done():
+            task.cancel()
+            await asyncio.wait({task})
+
+
+async def departure(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+
+
+@dataclass(frozen=True)
+class Part:
+    """What one sentence adds to an answer."""
+
+    sound: bytes
+    seconds: float = 0.0
+    phonemes: int = 0
+    frames: int = 0
+    tiers: Mapping[str, list[Interval]] | None = None
+
+
+async def spoken_parts(first: Speech, rest: AsyncGenerator[Any, None], encoder: Encoder) -> AsyncGenerator[Part, None]:
+    """Sentences as bytes, and a last part that closes the file."""
+    reached = 0.0
+    try:
+        piece: Speech | None = first
+        while piece is not None:
+            sound = await asyncio.to_thread(encoder.write, piece.audio)
+            tiers = {
+                name: [interval.shifted(reached) for interval in intervals] for name, intervals in piece.tiers().items()
+            }
+            reached += piece.seconds
+            yield Part(sound, piece.seconds, len(piece.phonemes), len(piece.mel), tiers)
+            piece = await anext(rest, None)
+        yield Part(await asyncio.to_thread(encoder.finish))
+    finally:
+        encoder.close()
+        await rest.aclose()
+
+
+async def collected(parts: AsyncGenerator[Part, None]) -> list[Part]:
+    return [part async for part in parts]
+
+
+async def sound_alone(parts: AsyncGenerator[Part, None]) -> AsyncGenerator[bytes, None]:
+    try:
+        async for part in parts:
+            if part.sound:
+                yield part.sound
+    finally:
+        await parts.aclose()
+
+
+async def events(parts: AsyncGenerator[Part, None], timestamps: bool) -> AsyncGenerator[bytes, None]:
+    """OpenAI's server-sent events. Tokens are phonemes of the text and mel frames of the speech."""
+    phonemes = frames = 0
+    try:
+        async for part in parts:
+            phonemes, frames = phonemes + part.phonemes, frames + part.frames
+            if part.sound or part.tiers:
+                event: schema.Json = {"type": "speech.audio.delta", "audio": base64.b64encode(part.sound).decode()}
+                if timestamps and part.tiers:
+                    event["timestamps"] = as_json(part.tiers)
+                yield line_of(event)
+        usage = {"input_tokens": phonemes, "output_tokens": frames, "total_tokens": phonemes + frames}
+        yield line_of({"type": "speech.audio.done", "usage": usage})
+    except Exception as error:
+        yield line_of({"type": "error", "error": as_api_error(error).fault.model_dump()})
+    finally:
+        await parts.aclose()
+
+
+def line_of(event: schema.Json) -> bytes:
+    return f"data: {json.dumps(event, ensure_ascii=False)}\n\n".encode()
+
+
+def as_json(tiers: Mapping[str, list[Interval]]) -> schema.Json:
+    return {name: [asdict(interval) for interval in intervals] for name, intervals in tiers.items()}
+
+
+def timed(parts: list[Part], encoder: Encoder) -> schema.Json:
+    """Sound and timestamps in one answer."""
+    tiers: dict[str, list[Interval]] = {}
+    for part in parts:
+        for name, intervals in (part.tiers or {}).items():
+            tiers.setdefault(name, []).extend(intervals)
+    return {
+        "audio": base64.b64encode(encoder.whole()).decode(),
+        "format": encoder.name,
+        "seconds": sum(part.seconds for part in parts),
+        "timestamps": as_json(tiers),
+    }

@@ -1,0 +1,109 @@
+"""Speech as bytes of an audio format, sentence by sentence."""
+
+from __future__ import annotations
+
+import io
+import threading
+from dataclasses import dataclass
+
+import numpy as np
+import soundfile
+import soxr
+
+from clock_attention.speech.audio.sound_file import UNKNOWN_LENGTH, wav_header
+from clock_attention.speech.audio.wave import Wave
+
+MP3_COMPRESSION = 0.6  # of 0 … 1: about 64 kbit/s, which hides nothing of one voice at 22.05 kHz
+
+
+@dataclass(frozen=True)
+class AudioFormat:
+    """An answer's format. Formats without a container of libsndfile are plain 16-bit samples."""
+
+    media_type: str
+    container: str | None = None
+    subtype: str = "PCM_16"
+    sample_rate: int | None = None  # instead of the voice's
+
+
+FORMATS = {
+    "mp3": AudioFormat("audio/mpeg", "MP3", "MPEG_LAYER_III"),
+    "opus": AudioFormat("audio/ogg", "OGG", "OPUS", 24000),  # Opus knows five rates, and 22.05 kHz is none of them
+    "flac": AudioFormat("audio/flac", "FLAC"),
+    "wav": AudioFormat("audio/wav"),
+    "pcm": AudioFormat("audio/pcm", sample_rate=24000),  # OpenAI's has no header to say so: 24 kHz, little-endian
+}
+
+
+class Encoder:
+    """Takes sentences and returns the bytes that are ready.
+
+    Lengths in headers are only known at the end: `whole` has them. A stream says that its length is unknown (WAV) or
+    leaves it out (MP3, at a constant bit rate, from which players work it out); Opus has none. FLAC without a length is
+    refused by many readers, so all of it comes at the end.
+    """
+
+    def __init__(self, name: str, sample_rate: int) -> None:
+        self.format = FORMATS[name]
+        self.name = name
+        self.rate = self.format.sample_rate or sample_rate
+        self._resampler = soxr.ResampleStream(sample_rate, self.rate, 1) if self.rate != sample_rate else None
+        self._lock = threading.Lock()  # an answer may be broken off while a thread encodes it
+        self._buffer = io.BytesIO()
+        self._sent = 0
+        self._file: soundfile.SoundFile | None = None
+        if self.format.container:
+            options = {"bitrate_mode": "CONSTANT", "compression_level": MP3_COMPRESSION} if name == "mp3" else {}
+            self._file = soundfile.SoundFile(
+                self._buffer, "w", self.rate, 1, self.format.subtype, format=self.format.container, **options
+            )
+        elif name == "wav":
+            self._buffer.write(wav_header(self.rate, UNKNOWN_LENGTH))
+
+    def write(self, wave: Wave) -> bytes:
+        """Take a sentence, return what can be sent."""
+        with self._lock:
+            return self._write(wave, False)
+
+    def _write(self, wave: Wave, last: bool) -> bytes:
+        if self._resampler is not None:
+            wave = self._resampler.resample_chunk(wave, last=last)
+        wave = np.clip(wave, -1.0, 1.0)
+        if self._file is not None:
+            self._file.write(wave)
+        else:
+            self._buffer.seek(0, io.SEEK_END)
+            self._buffer.write((wave * 32767).round().astype("<i2").tobytes())
+        return self._fresh()
+
+    def finish(self) -> bytes:
+        """What is left to send."""
+        with self._lock:
+            rest = b"" if self._resampler is None else self._write(np.zeros(0, np.float32), True)
+            if self._file is not None:
+                self._file.close()
+            return rest + self._fresh()
+
+    def close(self) -> None:
+        """After the end, or instead of it."""
+        with self._lock:
+            if self._file is not None:
+                self._file.close()
+
+    def whole(self) -> bytes:
+        """Everything, with exact lengths; after `finish`."""
+        content = self._buffer.getvalue()
+        if self.name == "wav":
+            header = wav_header(self.rate, 0)
+            content = wav_header(self.rate, len(content) - len(header)) + content[len(header) :]
+        return content
+
+    def _fresh(self) -> bytes:
+        content = self._buffer.getvalue()
+        if self.name == "flac" and self._file is not None and not self._file.closed:
+            return b""
+        if self.name == "mp3" and self._sent == 0:  # an empty frame, in whose place the length will be
+            self._sent = max(content.find(b"\xff", 4), 0)
+        fresh = content[self._sent :]
+        self._sent += len(fresh)
+        return fresh

@@ -1,0 +1,215 @@
+"""The engine behind server, Wyoming and page: a bounded queue, a few threads that speak, jobs that can be abandoned.
+
+A job is spoken sentence by sentence. Between two sentences its worker looks whether anybody still waits for it and
+whether its time is over, so a worker is busy with an abandoned job for one sentence at most. PyTorch releases the
+interpreter's lock while it computes, so threads share the machine, and the voice is in memory once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import queue
+import threading
+import time
+from collections.abc import AsyncGenerator, Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from clock_attention.serve.limits import Limits
+from clock_attention.serve.metrics import Metrics
+
+logger = logging.getLogger(__name__)
+
+STOP_POLL = 0.2  # seconds between looks whether the engine has been closed
+
+
+class BusyError(Exception):
+    """As many requests wait as may: try again later."""
+
+
+class LateError(Exception):
+    """The deadline passed before the speech was complete."""
+
+
+class ClosedError(Exception):
+    """The engine is stopping."""
+
+
+class Piece(Protocol):
+    """A sentence of a stream, as `Speech`."""
+
+    @property
+    def seconds(self) -> float: ...
+
+
+Speak = Callable[[], Iterator[Piece]]  # starts a stream: reads the text, checks it, yields sentences
+Sink = Callable[[Any], None]  # takes pieces, then None or the exception that ended the stream
+
+
+@dataclass(eq=False)
+class Job:
+    """One request under way. `cancel` it when nobody waits any longer."""
+
+    speak: Speak
+    sink: Sink
+    deadline: float  # by time.monotonic()
+    submitted: float = field(default_factory=time.monotonic)
+    begun: bool = False
+    holders: int = 2  # the worker and whoever waits; the job counts as open until both have let go of it
+    _abandoned: threading.Event = field(default_factory=threading.Event)
+
+    def cancel(self) -> None:
+        self._abandoned.set()
+
+    @property
+    def cancelled(self) -> bool:
+        return self._abandoned.is_set()
+
+
+class Engine:
+    """Speaks jobs in order of arrival, `workers` of them at a time."""
+
+    def __init__(self, *, workers: int = 1, limits: Limits | None = None, metrics: Metrics | None = None) -> None:
+        if workers < 1:
+            raise ValueError(f"workers: got {workers}, expected at least 1")
+        self.limits = limits or Limits()
+        self.metrics = metrics or Metrics()
+        self.workers = workers
+        self._queue: queue.SimpleQueue[Job] = queue.SimpleQueue()  # bounded by the count of open jobs
+        self._lock = threading.Lock()
+        self._open = 0  # jobs that wait, are spoken, or whose sound has not been taken yet
+        self._closed = threading.Event()
+        self._threads = [
+            threading.Thread(target=self._work, name=f"speaker-{number}", daemon=True) for number in range(workers)
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    @property
+    def open_jobs(self) -> int:
+        """Jobs that wait, are spoken, or whose sound has not been taken yet."""
+        return self._open
+
+    def submit(self, speak: Speak, sink: Sink) -> Job:
+        """Put a job into the queue; `BusyError` where it is full. `sink` is called from a worker's thread.
+
+        Whoever submits a job calls `leave` in the end.
+        """
+        job = Job(speak, sink, time.monotonic() + self.limits.deadline)
+        with self._lock:
+            if self._closed.is_set():
+                raise ClosedError("the server is stopping")
+            if self._open >= self.limits.waiting + self.workers:
+                self.metrics.turned_away.inc()
+                raise BusyError(f"{self._open} requests are under way already: try again in a moment")
+            self._open += 1
+            self.metrics.open.set(self._open)
+        self._queue.put(job)
+        return job
+
+    def leave(self, job: Job) -> None:
+        """Nobody waits for the job any longer."""
+        job.cancel()
+        self._let_go(job)
+
+    def _let_go(self, job: Job) -> None:
+        with self._lock:
+            job.holders -= 1
+            self._open -= job.holders == 0
+            self.metrics.open.set(self._open)
+
+    def stream(self, speak: Speak) -> Iterator[Piece]:
+        """Pieces of a job, for a thread that waits; leaving the iteration abandons the job."""
+        pieces: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        job = self.submit(speak, pieces.put)
+        try:
+            while (piece := pieces.get()) is not None:
+                if isinstance(piece, BaseException):
+                    raise piece
+                yield piece
+        finally:
+            self.leave(job)
+
+    async def stream_async(self, speak: Speak) -> AsyncGenerator[Any, None]:
+        """Pieces of a job, for an event loop; closing the iterator abandons the job."""
+        loop = asyncio.get_running_loop()
+        pieces: asyncio.Queue[Any] = asyncio.Queue()
+
+        def sink(piece: Any) -> None:
+            with suppress(RuntimeError):  # the loop has ended: nobody waits
+                loop.call_soon_threadsafe(pieces.put_nowait, piece)
+
+        job = self.submit(speak, sink)
+        try:
+            while True:
+                left = job.deadline - time.monotonic()
+                try:
+                    piece = await asyncio.wait_for(pieces.get(), max(left, 0.0))
+                except asyncio.TimeoutError:
+                    raise late(job) from None
+                if piece is None:
+                    return
+                if isinstance(piece, BaseException):
+                    raise piece
+                yield piece
+        finally:
+            self.leave(job)
+
+    def close(self, seconds: float = 30.0) -> None:
+        """Take no more jobs; wait for those that are being spoken."""
+        with self._lock:
+            self._closed.set()
+        end = time.monotonic() + seconds
+        for thread in self._threads:
+            thread.join(max(0.0, end - time.monotonic()))
+
+    def _work(self) -> None:
+        while True:
+            try:
+                job = self._queue.get(timeout=STOP_POLL)
+            except queue.Empty:
+                if self._closed.is_set():
+                    return
+                continue
+            try:
+                self._perform(job)
+            finally:
+                self._let_go(job)
+                del job  # a thread that waits for the next job must not keep this one's sound
+
+    def _perform(self, job: Job) -> None:
+        began = time.monotonic()
+        self.metrics.waited.observe(began - job.submitted)
+        try:
+            if job.cancelled:
+                self.metrics.abandoned.inc()
+                return
+            if began > job.deadline:
+                raise late(job)
+            job.begun = True
+            for number, piece in enumerate(job.speak()):
+                if number == 0:
+                    self.metrics.first_sound.observe(time.monotonic() - job.submitted)
+                self.metrics.spoken.inc(piece.seconds)
+                job.sink(piece)
+                if job.cancelled:
+                    self.metrics.abandoned.inc()
+                    return
+                if time.monotonic() > job.deadline:
+                    raise late(job)
+            job.sink(None)
+        except BaseException as error:  # whoever waits must hear of it
+            if not isinstance(error, Exception):
+                logger.exception("a worker was interrupted")
+            job.sink(error)
+        finally:
+            self.metrics.worked.inc(time.monotonic() - began)
+
+
+def late(job: Job) -> Exception:
+    seconds = job.deadline - job.submitted
+    if not job.begun:
+        return BusyError(f"no worker was free within {seconds:.3g} seconds: try again in a moment")
+    return LateError(f"this text takes more than {seconds:.3g} seconds of work: give a shorter one")

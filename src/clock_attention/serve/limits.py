@@ -1,0 +1,25 @@
+"""What one request may ask for, and how many may be under way."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Limits of a server; each is refused with a sentence that names it."""
+
+    characters: int = 4096  # of a text, as in OpenAI's interface
+    seconds: float = 600.0  # of speech in one answer
+    body: int = 256 * 1024  # bytes of a request
+    waiting: int = 16  # requests that wait for a worker; further ones are turned away
+    deadline: float = 120.0  # seconds from a request to the end of its speech
+
+    def __post_init__(self) -> None:
+        for name, least in (("characters", 1), ("seconds", 0.1), ("body", 1024), ("waiting", 0), ("deadline", 0.1)):
+            if not getattr(self, name) >= least:
+                raise ValueError(f"{name}: got {getattr(self, name)}, expected at least {least:g}")
+
+    def check_text(self, text: str) -> None:
+        if len(text) > self.characters:
+            raise ValueError(f"the text has {len(text):,} characters; this server takes {self.characters:,} at a time")
