@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import random
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +17,13 @@ from tests.fuzz.texts import a_text
 VALUES: tuple[Any, ...] = (
     *(None, True, False, 0, 1, -1, 0.5, 2, 1e308, -1e308, 10**30, "", "1", "wav", "sse", [], {}, [1], {"id": "tiny"}),
     *({"id": 1}, "tiny", "alloy", "\x00", "\ud800", "tts-1", "clock-attention", 0.001, 3.0),
+    [{"label": "x", "start": 0.0, "end": 1.0}],
 )
 NAMES = (
     *("input", "model", "voice", "instructions", "response_format", "speed", "stream_format", "stream", "duration"),
-    *("timestamps", "ssml", "seed", "", "\ud800", "__proto__"),
+    *("timestamps", "ssml", "timeline", "pitch", "energy", "seed", "", "\ud800", "__proto__"),
 )
+TIMES = ("1s", "-1s", "9e9s", "0", "200ms", "x")
 FORMATS = ("wav", "flac", "mp3", "opus", "pcm")
 KNOWN = {200, 400, 404, 413, 421, 429, 504}
 
@@ -38,9 +41,9 @@ class SpeechRequests(Fuzzer):
         from clock_attention.serve.server import guarded_application
         from clock_attention.speech.vocoder.vocoder import GriffinLim
         from clock_attention.speech.voice.voice import Voice
-        from tests.speech.voices import tiny_voice
+        from tests.speech.voices import tiny_aligned_voice
 
-        voice = Voice.load(tiny_voice(folder / "voice"))
+        voice = Voice.load(tiny_aligned_voice(folder / "voice"))
         limits = Limits(characters=300, seconds=30.0, deadline=60.0)
         desk = Desk({"tiny": voice}, GriffinLim(voice.language.mel, iterations=1), Engine(workers=1, limits=limits))
         self.engine = desk.engine
@@ -51,6 +54,9 @@ class SpeechRequests(Fuzzer):
         for _ in range(chance.choice([0, 0, 1, 1, 2, 4])):
             body[chance.choice(NAMES)] = chance.choice(VALUES)
         content = json.dumps(body).encode()
+        if chance.random() < 0.2:
+            marked = f'<speak>{escape(a_text(chance))}<break time="{chance.choice(TIMES)}"/>x</speak>'
+            content = json.dumps({**body, "input": marked, "ssml": True}).encode()
         damage = chance.randrange(10)
         if damage == 0:
             content = content[: chance.randrange(len(content))]

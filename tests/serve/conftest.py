@@ -17,7 +17,7 @@ from clock_attention.serve.limits import Limits
 from clock_attention.serve.server import Server, guarded_application
 from clock_attention.speech.vocoder.vocoder import GriffinLim
 from clock_attention.speech.voice.voice import Voice
-from tests.speech.voices import tiny_voice
+from tests.speech.voices import tiny_aligned_voice, tiny_voice
 
 PATIENCE = 10.0
 
@@ -25,6 +25,12 @@ PATIENCE = 10.0
 @pytest.fixture(scope="session")
 def voice(tmp_path_factory):
     return Voice.load(tiny_voice(tmp_path_factory.mktemp("serve") / "voice"))
+
+
+@pytest.fixture(scope="session")
+def aligned(tmp_path_factory):
+    """A voice whose words can be controlled one by one."""
+    return Voice.load(tiny_aligned_voice(tmp_path_factory.mktemp("serve") / "aligned"))
 
 
 @contextmanager
@@ -47,8 +53,9 @@ def running(desk, **options):
         assert not thread.is_alive()
 
 
-def tiny_desk(voice, *, workers=2, **limits):
-    return Desk({"tiny": voice}, quick_vocoder(voice), Engine(workers=workers, limits=Limits(**limits)))
+def tiny_desk(voice, *others, workers=2, **limits):
+    voices = {"tiny": voice, **{other.path.name: other for other in others}}
+    return Desk(voices, quick_vocoder(voice), Engine(workers=workers, limits=Limits(**limits)))
 
 
 def quick_vocoder(voice):
@@ -62,8 +69,8 @@ def free_port():
 
 
 @pytest.fixture(scope="session")
-def desk(voice):
-    return tiny_desk(voice, characters=400, seconds=60.0)
+def desk(voice, aligned):
+    return tiny_desk(voice, aligned, characters=400, seconds=60.0)
 
 
 @pytest.fixture(scope="session")

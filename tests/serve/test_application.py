@@ -79,6 +79,21 @@ def test_timestamps_come_with_the_sound(address, expected):
     np.testing.assert_allclose([w[1:] for w in words], [(i.start, i.end) for i in expected.words], atol=1e-6)
 
 
+def test_markup_pitch_and_times_reach_the_voice(address, aligned):
+    body = {"voice": "aligned", "response_format": "wav", "stream": False}
+    text = '<speak>One <prosody duration="800ms">two</prosody> three.</speak>'
+    answer = speak(address, **body, input=text, ssml=True, timestamps=True).json()
+    two = answer["timestamps"]["words"][1]
+    assert (two["label"], two["end"] - two["start"]) == ("two", pytest.approx(0.8, abs=0.006))
+    again = speak(address, **body, input="One two three.", timeline=answer["timestamps"]["words"], timestamps=True)
+    assert [w["end"] for w in again.json()["timestamps"]["words"]] == pytest.approx(
+        [w["end"] for w in answer["timestamps"]["words"]]
+    )
+    plain, high = (speak(address, **body, pitch=pitch).content for pitch in (0.0, 4.0))
+    assert len(plain) == len(high)
+    assert plain != high
+
+
 def test_events_hold_the_sound_and_its_times(address, expected):
     answer = speak(address, response_format="pcm", stream_format="sse", timestamps=True)
     assert answer.headers["content-type"].startswith("text/event-stream")
@@ -106,9 +121,14 @@ def test_events_hold_the_sound_and_its_times(address, expected):
         ({"duration": 0}, 400, "duration", "greater than 0"),
         ({"duration": 0.1}, 400, "input", "expected 0.60 … 30.2 s"),
         ({"duration": 2, "speed": 2}, 400, "duration", "given together"),
+        ({"ssml": True, "input": "<speak>"}, 400, "input", "not well-formed XML"),
+        ({"ssml": True, "input": '<speak>One<break time="9000s"/></speak>'}, 400, "input", "9000s"),
+        ({"timeline": "/etc/passwd"}, 400, "timeline", "valid list"),
+        ({"timeline": [{"label": "x", "start": 0.0, "end": 1.0}], "voice": "aligned"}, 400, "input", "imeline"),
+        ({"pitch": 3.0}, 400, "input", "pitch"),  # of a voice that has none
         ({"duration": 9999}, 400, "input", "more than 60 seconds"),
         ({"response_format": "aac"}, 400, "response_format", "'mp3', 'opus', 'flac', 'wav' or 'pcm'"),
-        ({"voice": "nobody"}, 400, "voice", "no voice 'nobody' here, only tiny"),
+        ({"voice": "nobody"}, 400, "voice", "no voice 'nobody' here, only tiny, aligned"),
         ({"model": "gpt-5"}, 404, "model", "only 'clock-attention'"),
         ({"durations": 2}, 400, "durations", "not permitted"),
     ],
@@ -139,7 +159,7 @@ def test_bodies_that_are_no_json_objects_are_refused(address, content, kind):
 
 def test_the_other_addresses(address, desk):
     assert [m["id"] for m in httpx.get(f"{address}/v1/models").json()["data"]] == ["clock-attention"]
-    assert [v["id"] for v in httpx.get(f"{address}/v1/audio/voices").json()["voices"]] == ["tiny"]
+    assert [v["id"] for v in httpx.get(f"{address}/v1/audio/voices").json()["voices"]] == ["tiny", "aligned"]
     assert httpx.get(f"{address}/health").json()["status"] == "ok"
     speak(address, input="One.")
     counters = httpx.get(f"{address}/metrics").text

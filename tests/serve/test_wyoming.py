@@ -21,6 +21,7 @@ from wyoming.tts import (
     SynthesizeStart,
     SynthesizeStop,
     SynthesizeStopped,
+    SynthesizeTextFormat,
     SynthesizeVoice,
 )
 
@@ -62,7 +63,7 @@ def test_a_text_is_spoken_whole(address, wyoming_address, voice):
 
 def test_it_says_what_it_offers(address, wyoming_address):
     info = Info.from_event(talk(wyoming_address, Describe(), until=Info)[0])
-    assert [voice.name for voice in info.tts[0].voices] == ["tiny"]
+    assert [voice.name for voice in info.tts[0].voices] == ["tiny", "aligned"]
     assert info.tts[0].supports_synthesize_streaming
 
 
@@ -80,6 +81,21 @@ def test_a_text_in_pieces_is_spoken_once(address, wyoming_address, voice):
     assert (kinds.count("audio-start"), kinds.count("audio-stop")) == (1, 1)
     expected = voice.speak(TEXT, vocoder=quick_vocoder(voice)).seconds
     assert len(samples_of(events)) / 22050 == pytest.approx(expected, abs=0.2)
+
+
+def test_markup_is_followed_whole_and_in_pieces(address, wyoming_address):
+    form, text = SynthesizeTextFormat.SSML, '<speak>One. <break time="2s"/> Two.</speak>'
+    whole = talk(wyoming_address, Synthesize(text, SynthesizeVoice("aligned"), form), until=AudioStop)
+    start = SynthesizeStart(SynthesizeVoice("aligned"), form)
+    pieces = talk(
+        wyoming_address,
+        start,
+        SynthesizeChunk(text[:9]),
+        SynthesizeChunk(text[9:]),
+        SynthesizeStop(),
+        until=SynthesizeStopped,
+    )
+    assert len(samples_of(whole)) == len(samples_of(pieces)) > 2 * 22050
 
 
 @pytest.mark.parametrize(

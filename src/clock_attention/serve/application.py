@@ -66,10 +66,11 @@ class Desk:
     vocoder: str | Vocoder
     engine: Engine
 
-    def task(self, voice: Voice, text: str, **options: Any) -> SpeechTask:
-        """A text within the limits as a task."""
-        self.engine.limits.check_text(text)
-        return SpeechTask(voice, self.vocoder_of(voice), text, most_seconds=self.engine.limits.seconds, **options)
+    def task(self, voice: Voice, text: str, *, ssml: bool = False, **options: Any) -> SpeechTask:
+        """A text within the limits as a task, with the options of `Voice.stream`."""
+        limits = self.engine.limits
+        limits.check_text(text)
+        return SpeechTask(voice, self.vocoder_of(voice), text, ssml, {"most_seconds": limits.seconds, **options})
 
     def vocoder_of(self, voice: Voice) -> Vocoder:
         return voice.vocoder(self.vocoder)
@@ -191,10 +192,19 @@ def task_of(desk: Desk, body: schema.SpeechRequest) -> SpeechTask:
             404, f"there is no model {body.model!r} here, only {schema.MODEL!r}", param="model", code="model_not_found"
         )
     voice = named_voice(desk.voices, body.voice.id if isinstance(body.voice, schema.VoiceId) else body.voice)
-    if body.duration is not None and body.speed != 1.0:
-        raise ApiError(400, "speed and duration were given together; each of them sets the length", param="duration")
-    pace = None if body.duration is not None else body.speed
-    return desk.task(voice, body.input, pace=pace, duration=body.duration)
+    options: dict[str, Any] = {"pitch": body.pitch, "energy": body.energy}
+    lengths = {"speed": body.speed != 1.0, "duration": body.duration is not None, "timeline": body.timeline is not None}
+    given = [name for name, wanted in lengths.items() if wanted]
+    if len(given) > 1:
+        raise ApiError(400, f"{' and '.join(given)} were given together: each of them sets the length", param=given[-1])
+    if body.timeline is not None:
+        # As a list: a path, which would also be a timeline, cannot come from a client.
+        options["timeline"] = [(one.label, one.start, one.end) for one in body.timeline]
+    elif body.duration is not None:
+        options["duration"] = body.duration
+    else:
+        options["pace"] = body.speed
+    return desk.task(voice, body.input, ssml=body.ssml, **options)
 
 
 def named_voice(voices: Mapping[str, Voice], name: str | None) -> Voice:

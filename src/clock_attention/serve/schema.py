@@ -1,4 +1,4 @@
-"""What requests and answers look like: OpenAI's, with `duration`, `ssml`, `timestamps` and `stream` added."""
+"""What requests and answers look like: OpenAI's, with exact times, SSML, pitch and timestamps added."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ OPENAI_VOICES = (
     "verse",
 )
 MOST_CHARACTERS = 1_000_000  # of a text, before the server's own limit is looked at
+LONGEST = 1e6  # seconds, before the server's own limit is looked at
 
 
 class VoiceId(BaseModel):
@@ -24,6 +25,16 @@ class VoiceId(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
     id: Annotated[str, Field(max_length=200)]
+
+
+class Interval(BaseModel):
+    """A labelled stretch of time in seconds."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    start: Annotated[float, Field(ge=0, le=LONGEST, allow_inf_nan=False)]
+    end: Annotated[float, Field(ge=0, le=LONGEST, allow_inf_nan=False)]
+    label: Annotated[str, Field(max_length=1000)]
 
 
 class SpeechRequest(BaseModel):
@@ -56,6 +67,19 @@ class SpeechRequest(BaseModel):
         float | None,
         Field(gt=0, allow_inf_nan=False, description="Seconds of the whole, exact to the mel frame; replaces speed."),
     ] = None
+    timeline: Annotated[
+        list[Interval] | None,
+        Field(
+            min_length=1,
+            max_length=20_000,
+            description="When each word or each phone is to be said, as `timestamps` answers it; replaces speed.",
+        ),
+    ] = None
+    ssml: Annotated[bool, Field(description="The input is an SSML document.")] = False
+    pitch: Annotated[
+        float, Field(ge=-12, le=12, allow_inf_nan=False, description="Semitones above how the voice would say it.")
+    ] = 0.0
+    energy: Annotated[float, Field(ge=-60, le=12, allow_inf_nan=False, description="Decibels louder.")] = 0.0
     timestamps: Annotated[
         bool,
         Field(
@@ -63,14 +87,6 @@ class SpeechRequest(BaseModel):
             "base64, or adds the times to the events."
         ),
     ] = False
-
-
-class Interval(BaseModel):
-    """A labelled stretch of time in seconds."""
-
-    start: float
-    end: float
-    label: str
 
 
 class TimedSpeech(BaseModel):

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 from clock_attention.speech.voice.request import Request
 from clock_attention.speech.voice.voice import Voice
@@ -16,23 +16,17 @@ if TYPE_CHECKING:
 
 @dataclass
 class SpeechTask:
-    """A text, a voice and a pace. Called in a worker's thread: reading the text takes time, too."""
+    """A text, a voice and how to say it. Called in a worker's thread: reading the text takes time, too."""
 
     voice: Voice
     vocoder: Vocoder
     text: str
-    pace: float | None = None
-    duration: float | None = None
-    most_seconds: float | None = None
+    ssml: bool = False  # whether the text is an SSML document
+    options: Mapping[str, Any] = field(default_factory=dict)  # of `Voice.stream`
     sentences: int | None = None  # of the text, known once it has been read
 
     def __call__(self) -> Iterator[Speech]:
-        request = Request.of(
-            self.text,
-            pace=self.pace,
-            duration=self.duration,
-            most_seconds=self.most_seconds,
-            lexicon=self.voice.lexicon,
-        )
+        text, ssml = (None, self.text) if self.ssml else (self.text, None)
+        request = Request.of(text, ssml=ssml, lexicon=self.voice.lexicon, **self.options)
         self.sentences = len(request.sentences)
         return self.voice.perform(request, self.vocoder)

@@ -19,6 +19,7 @@ from wyoming.tts import (
     SynthesizeStart,
     SynthesizeStop,
     SynthesizeStopped,
+    SynthesizeTextFormat,
     SynthesizeVoice,
 )
 
@@ -61,6 +62,7 @@ class Handler(AsyncEventHandler):
         self.desk = desk
         self.voice: SynthesizeVoice | None = None
         self.text: str | None = None  # what has come of a text in pieces and has not been spoken yet
+        self.markup = False  # whether that is SSML
         self.sounding = False  # whether the client has been told that audio begins
 
     async def run(self) -> None:
@@ -92,12 +94,14 @@ class Handler(AsyncEventHandler):
             request = Synthesize.from_event(event)
             if self.text is None:  # else it repeats a text in pieces, for servers that cannot take those
                 self.voice = request.voice
-                await self.say(request.text)
+                await self.say(request.text, ssml=request.text_format == SynthesizeTextFormat.SSML)
                 await self.done()
         elif SynthesizeStart.is_type(event.type):
-            self.voice, self.text = SynthesizeStart.from_event(event).voice, ""
+            start = SynthesizeStart.from_event(event)
+            self.voice, self.text, self.markup = start.voice, "", start.text_format == SynthesizeTextFormat.SSML
         elif SynthesizeChunk.is_type(event.type) and self.text is not None:
-            ready, self.text = complete_part(self.text + str(SynthesizeChunk.from_event(event).text))
+            text = self.text + str(SynthesizeChunk.from_event(event).text)
+            ready, self.text = ("", text) if self.markup else complete_part(text)  # markup is spoken when it is whole
             self.desk.engine.limits.check_text(self.text)
             if ready:
                 await self.say(ready)
@@ -105,15 +109,15 @@ class Handler(AsyncEventHandler):
         elif SynthesizeStop.is_type(event.type) and self.text is not None:
             rest, self.text = self.text, None
             if rest.strip():
-                await self.say(rest)
+                await self.say(rest, ssml=self.markup)
             await self.done()
             await self.write_event(SynthesizeStopped().event())
 
-    async def say(self, text: str) -> None:
+    async def say(self, text: str, *, ssml: bool = False) -> None:
         if not isinstance(text, str):
             raise ValueError("expected a text")
         voice = named_voice(self.desk.voices, self.voice.name if self.voice else None)
-        pieces = self.desk.engine.stream_async(self.desk.task(voice, text))
+        pieces = self.desk.engine.stream_async(self.desk.task(voice, text, ssml=ssml))
         try:
             async for piece in pieces:
                 await self.send(piece.audio, piece.sample_rate)
