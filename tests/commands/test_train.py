@@ -7,6 +7,7 @@ from typer.testing import CliRunner
 from clock_attention.commands.main import app
 from clock_attention.speech.training.config import load_preset
 from clock_attention.speech.training.loop import train
+from clock_attention.speech.training.run import RunDescription
 from clock_attention.speech.voice.from_run import export
 from clock_attention.speech.voice.voice import Voice
 from tests.speech.corpora import tiny_store
@@ -64,7 +65,7 @@ def test_the_commands_train_and_export_end_to_end(tmp_path):
         (["--set", "widht=3"], "there is no option 'widht'"),
         (["--set", "cross_attention=dot"], "an option of the paper's model (presets small-l1 and paper)"),
         ([], "has none: run `clock-attention corpus align` on it first"),
-        (["--preset", "huge"], "expected one of paper, small, small-l1"),
+        (["--preset", "huge"], "expected one of finetune, paper, small, small-l1"),
         (["--corpus", "nowhere"], "not a feature store"),
     ],
 )
@@ -81,3 +82,22 @@ def test_exporting_what_is_no_run_says_so(tmp_path):
     result = CliRunner().invoke(app, ["export", str(tmp_path), str(tmp_path / "voice")])
     assert result.exit_code == 1
     assert "is not a training run" in " ".join(result.output.split())
+
+
+def test_a_training_starts_from_a_voice_with_its_model_and_its_own_options(voice, run, tmp_path):
+    """`--from` takes the sizes of the voice; a resumed run needs no second `--from`."""
+    store = tiny_store(tmp_path / "store", seed=1)
+    runner = CliRunner()
+    common = ["train", "--corpus", str(store.path), "--out", str(tmp_path / "run"), "--accelerator", "cpu"]
+    changes = ["batch_size=8", "steps=4", "validate_every=2", "pictures=0", "learning_rate=1e-4", "ema=0.5"]
+    options = [part for change in changes for part in ("--set", change)]
+    result = runner.invoke(app, [*common, "--from", str(voice), *options, "--max-steps", "2"])
+    assert result.exit_code == 0, result.output
+    result = runner.invoke(app, [*common, "--resume"])
+    assert result.exit_code == 0, result.output
+    description = RunDescription.read(tmp_path / "run")
+    assert description.config.model.width == 16
+    assert description.start == "voice"
+    result = runner.invoke(app, [*common[:-3], str(tmp_path / "other"), "--from", "nowhere"])
+    assert result.exit_code == 1
+    assert "--from: nowhere: not a voice" in result.output

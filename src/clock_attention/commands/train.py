@@ -9,7 +9,9 @@ import typer
 
 from clock_attention.commands.terminal import complain, console, option
 from clock_attention.speech.corpus.joined import open_corpora
+from clock_attention.speech.model.config import AlignedConfig
 from clock_attention.speech.training.config import RunConfig, load_preset
+from clock_attention.speech.training.transfer import Start
 
 
 def train(
@@ -18,8 +20,13 @@ def train(
         typer.Option(help="Feature store, from `clock-attention corpus …`; repeatable."),
     ],
     out: Annotated[Path, typer.Option(help="Folder of the run.")],
+    start: Annotated[
+        str | None,
+        typer.Option("--from", metavar="VOICE|RUN", help="Begin with the weights of a voice or run (fine-tuning)."),
+    ] = None,
     preset: Annotated[
-        str | None, typer.Option(help=r"small, small-l1, paper, or a TOML file. \[default: small]")
+        str | None,
+        typer.Option(help=r"small, finetune, small-l1, paper, or a TOML file. \[default: small; with --from finetune]"),
     ] = None,
     changes: Annotated[
         list[str] | None, typer.Option("--set", help="key=value, for example decoding=autoregressive; repeatable.")
@@ -39,9 +46,12 @@ def train(
 
     from clock_attention.speech.training.loop import NonFiniteLossError
     from clock_attention.speech.training.loop import train as run_training
+    from clock_attention.speech.voice.from_run import start_from
 
     try:
-        config = chosen_config(preset, changes or [], out, resume)
+        with option("--from"):
+            first = None if start is None else start_from(start)
+        config = chosen_config(preset, changes or [], out, resume, first)
         store = open_corpora(corpus)
         if threads:
             torch.set_num_threads(threads)
@@ -55,7 +65,14 @@ def train(
         )
         fabric.launch()
         last = run_training(
-            config, store, out, fabric=fabric, resume=resume, max_steps=max_steps, max_minutes=max_minutes
+            config,
+            store,
+            out,
+            start=first,
+            fabric=fabric,
+            resume=resume,
+            max_steps=max_steps,
+            max_minutes=max_minutes,
         )
         if fabric.is_global_zero:
             console.print(f"{last}\nmake a voice of it: clock-attention export {out} VOICE", highlight=False)
@@ -64,15 +81,23 @@ def train(
         raise typer.Exit(1) from None
 
 
-def chosen_config(preset: str | None, changes: list[str], out: Path, resume: bool) -> RunConfig:
-    """The preset with changes; a resumed run uses its stored configuration with the changes applied."""
+def chosen_config(
+    preset: str | None, changes: list[str], out: Path, resume: bool, start: Start | None = None
+) -> RunConfig:
+    """The preset with changes; a resumed run uses its stored configuration with the changes applied.
+
+    A run that starts from a voice has the voice's model.
+    """
     from clock_attention.speech.training.run import RunDescription
 
     if resume and preset is None and (out / "run.json").exists():
         config = RunDescription.read(out).config
     else:
+        usual = "small" if start is None else "finetune" if isinstance(start.model, AlignedConfig) else "small-l1"
         with option("--preset"):
-            config = load_preset(preset or "small")
+            config = load_preset(preset or usual)
+        if start is not None and type(start.model) is type(config.model):
+            config = config.model_copy(update={"model": start.model})
     with option("--set"):
         return config.changed(changes)
 

@@ -10,7 +10,7 @@ from clock_attention.speech.training.config import RunConfig, TrainingConfig, lo
 
 
 def test_presets_load_and_the_paper_s_says_what_the_paper_says():
-    assert preset_names() == ["paper", "small", "small-l1"]
+    assert preset_names() == ["finetune", "paper", "small", "small-l1"]
     model, training = load_preset("paper").model, load_preset("paper").training
     assert (model.encoder_layers, model.decoder_layers, model.width, model.heads) == (6, 4, 256, 4)
     assert (model.feed_forward, model.dropout, model.positions, model.norm_first) == (1024, 0.1, "absolute", False)
@@ -57,7 +57,7 @@ def test_a_preset_can_be_a_file_of_one_s_own(tmp_path):
     path.write_text("[modell]\nwidth = 3\n")
     with pytest.raises(ValueError, match="modell: Extra inputs"):
         load_preset(str(path))
-    with pytest.raises(ValueError, match="one of paper, small, small-l1"):
+    with pytest.raises(ValueError, match="one of finetune, paper, small, small-l1"):
         load_preset("huge")
     with pytest.raises(ValueError, match="cannot read"):
         load_preset(str(tmp_path / "none.toml"))

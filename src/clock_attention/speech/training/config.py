@@ -43,6 +43,7 @@ class TrainingConfig(Section):
     # sharp alignments need values well above 10.
     logit_scale_rate: PositiveFloat = 1.0
     clip: Annotated[float, Field(ge=0)] = 1.0  # gradient norm; 0: none
+    freeze: str = ""  # parts of the model that do not learn: "encoder" or "encoder, timing"
     ema: Share = 0.0  # decay of the averaged weights; 0: none
     # Weight of the loss that brings causal clocks to 1 at the last frame.
     end_of_clock: Annotated[float, Field(ge=0)] = 0.1

@@ -6,6 +6,7 @@ generator state and a resumed run is bit for bit the run that never stopped.
 
 from __future__ import annotations
 
+import logging
 import math
 import signal
 import threading
@@ -21,6 +22,7 @@ from lightning_fabric import Fabric
 from torch import Tensor, nn
 
 from clock_attention.files import locked
+from clock_attention.speech.corpus.language import Language
 from clock_attention.speech.corpus.protocols import Corpus
 from clock_attention.speech.training import checkpoints as checkpoint
 from clock_attention.speech.training.averaging import average_of, load_average, moving_average
@@ -30,7 +32,10 @@ from clock_attention.speech.training.prefetch import Prefetch
 from clock_attention.speech.training.progress import Reporter, RunLog
 from clock_attention.speech.training.recipes import recipe_for
 from clock_attention.speech.training.run import RunDescription
+from clock_attention.speech.training.transfer import Start, freeze
 from clock_attention.speech.training.usage import Usage
+
+logger = logging.getLogger(__name__)
 
 
 class NonFiniteLossError(RuntimeError):
@@ -40,7 +45,7 @@ class NonFiniteLossError(RuntimeError):
 class Trainer:
     """State of a training run; `train` creates it."""
 
-    def __init__(self, config: RunConfig, store: Corpus, run: Path, fabric: Fabric) -> None:
+    def __init__(self, config: RunConfig, store: Corpus, run: Path, fabric: Fabric, start: Start | None = None) -> None:
         self.config, self.store, self.run, self.fabric = config, store, run, fabric
         training = config.training
         items = {name: within(store, store.split(name), training.longest_tokens) for name in ("train", "valid")}
@@ -54,6 +59,8 @@ class Trainer:
 
         torch.manual_seed(training.seed)  # the same initial weights on every process
         self.module = self.recipe.build()
+        self.new_symbols = start.initialise(self.module, Language.of(store)) if start else []
+        freeze(self.module, training.freeze)
         clipped = [child for name, child in self.module.named_children() if name not in self.recipe.unclipped]
         self.clipped = nn.ModuleList(clipped)
         optimizer = torch.optim.AdamW(
@@ -182,6 +189,7 @@ def train(
     store: Corpus,
     run: Path,
     *,
+    start: Start | None = None,
     fabric: Fabric | None = None,
     resume: bool = False,
     max_steps: int | None = None,
@@ -194,6 +202,7 @@ def train(
         config: preset with the user's changes; `symbols` and `mels` are taken from the corpus.
         store: a feature store, or anything with its methods.
         run: the folder to write to.
+        start: a voice whose weights a new run begins with.
         fabric: a launched Fabric; None trains in this process on the CPU.
         resume: continue from the newest checkpoint in `run`, if there is one.
         max_steps, max_minutes: of this session; the schedule is not shortened by them.
@@ -201,7 +210,7 @@ def train(
     fabric = fabric or Fabric(accelerator="cpu", devices=1)
     recipe_for(config, store)  # refuses a corpus that does not suit the model, before anything is written
     with one_training(run, fabric):
-        trainer = started(config, store, run, fabric, resume, quiet)
+        trainer = started(config, store, run, fabric, resume, quiet, start)
         last = trainer.config.training.steps
         if max_steps is not None:
             last = min(last, trainer.step + max_steps)
@@ -225,16 +234,29 @@ def one_training(run: Path, fabric: Fabric) -> Iterator[None]:
         yield
 
 
-def started(config: RunConfig, store: Corpus, run: Path, fabric: Fabric, resume: bool, quiet: bool) -> Trainer:
+def started(
+    config: RunConfig,
+    store: Corpus,
+    run: Path,
+    fabric: Fabric,
+    resume: bool,
+    quiet: bool,
+    start: Start | None = None,
+) -> Trainer:
     """A new run, or one that continues from its newest intact checkpoint; its folder says what it is."""
     description = RunDescription.of(config, store)
     folder = run / "checkpoints"
     existing = checkpoint.checkpoints(folder)
     if existing and not resume:
         raise FileExistsError(f"{run} holds a run at {existing[-1].stem}: resume it, or choose another folder")
-    trainer = Trainer(description.config, store, run, fabric)
+    if start and not existing:
+        start.require_compatible(description.config.model, description.language)
+        description = description.model_copy(update={"start": start.name})
+    trainer = Trainer(description.config, store, run, fabric, None if existing else start)
     if existing:
-        description.require_continues(RunDescription.read(run))
+        before = RunDescription.read(run)
+        description.require_continues(before)
+        description = description.model_copy(update={"start": before.start})
         newest = trainer.resume()
     fabric.barrier()
     if fabric.is_global_zero:
@@ -244,6 +266,10 @@ def started(config: RunConfig, store: Corpus, run: Path, fabric: Fabric, resume:
             checkpoint.set_aside(folder, newest)
         description.model_copy(update={"usage": trainer.usage}).write(run)
         trainer.usage.report(description.config.training.longest_tokens, quiet)
+        if trainer.new_symbols:
+            logger.warning(
+                "symbols that the first voice did not have begin untrained: %s", " ".join(trainer.new_symbols)
+            )
     return trainer
 
 
@@ -292,7 +318,7 @@ def loop(trainer: Trainer, last: int, seconds: float, quiet: bool) -> None:
 
 def parameter_groups(model: nn.Module, training: TrainingConfig) -> list[dict[str, Any]]:
     """Two groups: `logit_scale`, with its own learning rate and no weight decay, and everything else."""
-    named = list(model.named_parameters())
+    named = [(name, parameter) for name, parameter in model.named_parameters() if parameter.requires_grad]
     scales = [parameter for name, parameter in named if name.endswith("logit_scale")]
     others = [parameter for name, parameter in named if not name.endswith("logit_scale")]
     groups: list[dict[str, Any]] = [{"params": others, "rate": 1.0}]

@@ -26,6 +26,7 @@ class RunDescription(BaseModel):
     config: RunConfig
     language: Language
     source: str  # what the corpus was made from
+    start: str | None = None  # the voice that its first weights are from
     usage: Usage | None = None  # how much of the corpus is used; None in runs of earlier versions
 
     @classmethod
@@ -70,3 +71,8 @@ class RunDescription(BaseModel):
                     f"resume: this run was started with another {what} ({', '.join(changed)} differ); "
                     "continue it with the same one, or start a new run in another folder"
                 )
+        if self.config.training.freeze != before.config.training.freeze:
+            raise ValueError(
+                f"resume: this run was started with freeze={before.config.training.freeze!r}: continue it with the "
+                "same, or start a new run from it"
+            )

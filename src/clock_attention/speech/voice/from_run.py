@@ -17,6 +17,7 @@ from clock_attention.speech.model.build import expected_weights
 from clock_attention.speech.text.lexicon import load_lexicon
 from clock_attention.speech.training.progress import read_log
 from clock_attention.speech.training.run import RunDescription
+from clock_attention.speech.training.transfer import Start
 from clock_attention.speech.voice.folder import CARD, LEXICON, WEIGHTS, Provenance, VoiceCard, check_weights, digest
 from clock_attention.speech.voice.voice import Voice
 
@@ -87,3 +88,10 @@ def opened_voice(
             yield Voice.load(voice_folder, device)
     else:
         yield Voice.load(path, device)
+
+
+def start_from(path: str | Path, checkpoint: str = "last") -> Start:
+    """A voice, by folder or name, or a training run, as the beginning of another training."""
+    with opened_voice(path, checkpoint) as voice:
+        weights = {name: tensor.clone() for name, tensor in voice.model.state_dict().items()}
+        return Start(Path(path).name, voice.card.model, voice.language, weights)

@@ -1,0 +1,93 @@
+"""Starting from a voice instead of from nothing: the weights of one model for the corpus of another speaker.
+
+Mel, pitch and energy are standardised with each corpus's own statistics, and the weights predict standardised values.
+They are taken over as they are, so the new speaker's mean spectrum, range and pitch are there before the first step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from torch import Tensor, nn
+
+from clock_attention.speech.corpus.language import Language
+from clock_attention.speech.model.config import AlignedConfig, ModelConfig
+
+STRESS = "ˈˌ"
+FROM_CORPUS = {"symbols", "mels", "boundaries"}  # options of a model that its corpus decides
+FREE = {"dropout", "attention_dropout", "prenet_dropout"}  # that change no shape
+
+
+@dataclass(frozen=True)
+class Start:
+    """What a training begins with: a voice's model, the language it speaks, and its weights."""
+
+    name: str
+    model: ModelConfig | AlignedConfig
+    language: Language
+    weights: Mapping[str, Tensor]
+
+    def require_compatible(self, model: ModelConfig | AlignedConfig, language: Language) -> None:
+        """Refuse a model of another shape, and a corpus with another kind of mel."""
+        if type(model) is not type(self.model):
+            raise ValueError(
+                f"{self.name} is a model of the kind {self.model.architecture!r}, this configuration of the kind "
+                f"{model.architecture!r}: use a preset of its kind"
+            )
+        options = set(type(model).model_fields) - FROM_CORPUS - FREE
+        if changed := sorted(name for name in options if getattr(model, name) != getattr(self.model, name)):
+            mine = ", ".join(f"{name}={getattr(self.model, name)}" for name in changed)
+            raise ValueError(f"{self.name} has {mine}; a training that starts from it cannot change that")
+        if language.mel != self.language.mel:
+            raise ValueError(
+                f"{self.name} was trained on another kind of mel ({self.language.mel}): prepare the corpus with it"
+            )
+
+    def initialise(self, model: nn.Module, language: Language) -> list[str]:
+        """Load the weights into a model for another corpus; returns the symbols that are new to them.
+
+        A new symbol begins like the same phoneme with another stress where there is one, else at random.
+        """
+        weights = {name: tensor.float() for name, tensor in self.weights.items()}
+        rows, new = symbol_rows(self.language.symbols, language.symbols)
+        table = model.get_parameter("embedding.weight").detach().clone()  # rows that stay are random
+        former = weights["embedding.weight"]
+        for place, row in enumerate(rows):
+            if row is not None:
+                table[place] = former[row]
+        extra = len(former) - len(self.language.symbols)  # the aligned model's silences, after the symbols
+        if extra:
+            table[-extra:] = former[-extra:]
+        weights["embedding.weight"] = table
+        model.load_state_dict(weights)
+        return new
+
+
+def symbol_rows(former: Sequence[str], symbols: Sequence[str]) -> tuple[list[int | None], list[str]]:
+    """For each symbol the place to take its row from, None where there is none; and the symbols that are new."""
+    known = {symbol: place for place, symbol in enumerate(former)}
+    plain: dict[str, int] = {}
+    for place, symbol in enumerate(former):
+        plain.setdefault(symbol.strip(STRESS) or symbol, place)
+    new = [symbol for symbol in symbols if symbol not in known]
+    return [known.get(symbol, plain.get(symbol.strip(STRESS) or symbol)) for symbol in symbols], new
+
+
+def freeze(model: nn.Module, parts: str) -> list[str]:
+    """Stop named parts from learning, "encoder" or "encoder, timing"; returns the modules that this means.
+
+    A part is a module of the model with those that carry its name: "timing" is timing and timing_output.
+    """
+    children = [name for name, _ in model.named_children()]
+    frozen: list[str] = []
+    for part in filter(None, (part.strip() for part in parts.split(","))):
+        named = [child for child in children if child == part or child.startswith(f"{part}_")]
+        if not named:
+            raise ValueError(f"freeze={parts}: the model has no part {part!r}; its parts are {', '.join(children)}")
+        frozen += named
+    for name in frozen:
+        model.get_submodule(name).requires_grad_(False)
+    if not any(parameter.requires_grad for parameter in model.parameters()):
+        raise ValueError(f"freeze={parts}: nothing would be left to learn")
+    return frozen

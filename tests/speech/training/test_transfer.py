@@ -1,0 +1,119 @@
+"""Starting from a voice: its weights, new symbols, frozen parts, bitwise resume, and refusals."""
+
+import json
+
+import pytest
+import torch
+
+from clock_attention.speech.corpus.store import FeatureStore
+from clock_attention.speech.training import checkpoints as checkpoint
+from clock_attention.speech.training.config import load_preset
+from clock_attention.speech.training.loop import train
+from clock_attention.speech.training.run import RunDescription
+from clock_attention.speech.training.transfer import symbol_rows
+from clock_attention.speech.voice.from_run import start_from
+from tests.speech.corpora import tiny_store
+from tests.speech.training.runs import require_same_run
+
+TINY = [
+    *("width=16", "heads=2", "encoder_layers=1", "feed_forward=24", "prosody_width=12", "prosody_layers=1"),
+    *("decoder_width=16", "decoder_layers=2", "steps=12", "batch_size=8", "batch_frames=0", "adversarial_from=4"),
+    *("validate_every=6", "log_every=4", "pictures=0", "validation_utterances=4", "warmup_steps=2"),
+]
+
+
+def tiny(*changes, preset="finetune"):
+    return load_preset(preset).changed([*TINY, *changes])
+
+
+@pytest.fixture(autouse=True)
+def short_patches(monkeypatch):
+    monkeypatch.setattr("clock_attention.speech.training.adversarial.WINDOW", 12)
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory):
+    return tiny_store(tmp_path_factory.mktemp("timed") / "store", seed=1, timed=True)
+
+
+@pytest.fixture(scope="module")
+def first(tmp_path_factory):
+    """A run on another speaker."""
+    folder = tmp_path_factory.mktemp("first")
+    train(tiny("adversarial_weight=0"), tiny_store(folder / "store", timed=True), folder / "run", quiet=True)
+    return folder / "run"
+
+
+def weights(run):
+    return checkpoint.read(checkpoint.latest(run))["model"]
+
+
+def test_a_run_begins_with_the_weights_of_another(store, first, tmp_path):
+    start = start_from(first)
+    train(tiny("learning_rate=1e-9", "ema=0"), store, tmp_path / "run", start=start, quiet=True, max_steps=1)
+    for name, tensor in weights(tmp_path / "run").items():
+        torch.testing.assert_close(tensor, start.weights[name], atol=1e-6, rtol=0)
+    assert RunDescription.read(tmp_path / "run").start == "run"
+
+
+def test_it_resumes_bit_for_bit(store, first, tmp_path):
+    start = start_from(first)
+    train(tiny(), store, tmp_path / "straight", start=start, quiet=True)
+    for _ in range(3):
+        train(tiny(), store, tmp_path / "stopped", start=start, resume=True, max_steps=5, quiet=True)
+    require_same_run(tmp_path / "straight", tmp_path / "stopped")
+    assert RunDescription.read(tmp_path / "stopped").start == "run"
+
+
+@pytest.mark.parametrize("parts", ["encoder", "encoder, timing"])
+def test_frozen_parts_stay_as_they_were(parts, store, first, tmp_path):
+    start = start_from(first)
+    train(tiny(f'freeze="{parts}"'), store, tmp_path / "run", start=start, quiet=True)
+    names = tuple(part.strip() for part in parts.split(","))
+    changed = {
+        name for name, tensor in weights(tmp_path / "run").items() if not torch.equal(tensor, start.weights[name])
+    }
+    assert changed
+    assert not [name for name in changed if name.startswith(names)]
+    assert any(name.startswith("embedding") for name in changed)
+    with pytest.raises(ValueError, match="started with freeze"):
+        train(tiny("steps=14"), store, tmp_path / "run", resume=True, quiet=True)
+
+
+def test_a_part_that_is_not_there_is_named(store, tmp_path):
+    with pytest.raises(ValueError, match=r"no part 'postnet'; its parts are embedding, encoder"):
+        train(tiny("freeze=postnet"), store, tmp_path / "run", quiet=True)
+
+
+def test_new_symbols_get_rows_and_known_ones_keep_theirs(store, first, tmp_path):
+    folder = tmp_path / "more"
+    tiny_store(folder, timed=True)
+    header = json.loads((folder / "store.json").read_text())
+    header["phonemizer"]["symbols"] = ["ˈb", "z", *"acdefghij"]
+    (folder / "store.json").write_text(json.dumps(header))
+    start = start_from(first)
+    train(tiny("learning_rate=1e-9"), FeatureStore.open(folder), tmp_path / "run", start=start, max_steps=1, quiet=True)
+    old, new = start.weights["embedding.weight"], weights(tmp_path / "run")["embedding.weight"]
+    assert len(new) == len(old) + 1
+    torch.testing.assert_close(new[0], old[1], atol=1e-6, rtol=0)  # ˈb like b
+    torch.testing.assert_close(new[2], old[0], atol=1e-6, rtol=0)  # a
+    torch.testing.assert_close(new[-2:], old[-2:], atol=1e-6, rtol=0)  # the silences
+
+
+def test_rows_are_found_by_symbol_then_by_phoneme():
+    rows, new = symbol_rows(["a", "ˈo", "ˌ"], ["ˌo", "ˈo", "x", "a", "ˌ"])
+    assert rows == [1, 1, None, 0, 2]
+    assert new == ["ˌo", "x"]
+
+
+def test_another_shape_another_kind_and_another_mel_are_refused(store, first, tmp_path):
+    start = start_from(first)
+    with pytest.raises(ValueError, match="has decoder_width=16; a training that starts from it cannot change that"):
+        train(tiny("decoder_width=20"), store, tmp_path / "run", start=start, quiet=True)
+    with pytest.raises(ValueError, match="of the kind 'aligned'"):
+        train(load_preset("small-l1"), store, tmp_path / "run", start=start, quiet=True)
+    header = json.loads((store.path / "store.json").read_text())
+    header["mel"]["f_max"] = 7000.0
+    other = FeatureStore(store.path, header)
+    with pytest.raises(ValueError, match="another kind of mel"):
+        train(tiny(), other, tmp_path / "run", start=start, quiet=True)
