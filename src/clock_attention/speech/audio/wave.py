@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -15,19 +17,23 @@ LOWEST_RATE, HIGHEST_RATE = 4_000, 400_000
 MOST_CHANNELS = 32
 LONGEST = 900.0  # seconds
 MOST_SAMPLES = 200_000_000  # of all channels, as float32 in memory
+FOREIGN = frozenset({".m4a", ".aac", ".mp4", ".wma", ".webm", ".amr", ".3gp", ".caf"})  # suffixes that need ffmpeg
 UNKNOWN_LENGTH = 0x7FFF0000  # and more: how programs that write to a pipe fill in a length that they do not know
 
 
-def load_audio(path: str | Path, sample_rate: int) -> Wave:
-    """Any file libsndfile reads (wav, flac, ogg, mp3), mixed to one channel and resampled.
+def load_audio(path: str | Path, sample_rate: int, *, longest: float = LONGEST) -> Wave:
+    """Any file that libsndfile reads (wav, flac, ogg, mp3) or ffmpeg does, mixed to one channel and resampled.
 
-    Raises ValueError for files that cannot be read, are cut off, or whose header promises something absurd.
+    Raises ValueError for files that cannot be read, are cut off, last longer than `longest` seconds, or whose header
+    promises something absurd.
     """
     import soundfile
 
+    if Path(path).suffix.lower() in FOREIGN:
+        return decode(Path(path), sample_rate, longest)
     try:
         with soundfile.SoundFile(str(path)) as file:
-            check_header(path, file.samplerate, file.channels, file.frames)
+            check_header(path, file.samplerate, file.channels, file.frames, longest)
             promised, rate = file.frames, file.samplerate
             samples = file.read(dtype="float32", always_2d=True)
     except (soundfile.LibsndfileError, OSError, TypeError, RuntimeError) as error:
@@ -39,15 +45,33 @@ def load_audio(path: str | Path, sample_rate: int) -> Wave:
     return resample(samples.mean(axis=1), rate, sample_rate)
 
 
-def check_header(path: str | Path, rate: int, channels: int, frames: int) -> None:
+def decode(path: Path, sample_rate: int, longest: float = LONGEST) -> Wave:
+    """What libsndfile does not know (a phone's m4a), by the program ffmpeg."""
+    program = shutil.which("ffmpeg")
+    if program is None:
+        raise ValueError(f"cannot read {path}: {path.suffix} needs the program ffmpeg: install it, or convert the file")
+    # One second more than allowed, so that the excess shows; ffmpeg reads files only, never what a list in them names.
+    limits = ["-t", f"{longest + 1:g}", "-ac", "1", "-ar", str(sample_rate), "-f", "f32le", "-"]
+    command = [program, "-v", "error", "-nostdin", "-protocol_whitelist", "file,pipe", "-i", f"file:{path}", *limits]
+    done = subprocess.run(command, capture_output=True, check=False)
+    if done.returncode or not done.stdout:
+        reason = done.stderr.decode(errors="replace").strip().splitlines() or ["no audio in it"]
+        raise ValueError(f"cannot read {path} as audio: {reason[-1]}")
+    wave = np.frombuffer(done.stdout, dtype="<f4").astype(np.float32)
+    if len(wave) > longest * sample_rate:
+        raise ValueError(f"{path}: longer than {longest:g} s")
+    return wave
+
+
+def check_header(path: str | Path, rate: int, channels: int, frames: int, longest: float = LONGEST) -> None:
     """Refuse what no recording of speech is, before anything of its size is allocated."""
     if not LOWEST_RATE <= rate <= HIGHEST_RATE:
         raise ValueError(f"{path}: a sample rate of {rate} Hz, expected {LOWEST_RATE} … {HIGHEST_RATE}")
     if not 1 <= channels <= MOST_CHANNELS:
         raise ValueError(f"{path}: {channels} channels, expected 1 … {MOST_CHANNELS}")
-    if not 0 <= frames <= LONGEST * rate or frames * channels > MOST_SAMPLES:
+    if not 0 <= frames <= longest * rate or frames * channels > MOST_SAMPLES:
         raise ValueError(
-            f"{path}: {frames / rate:.0f} s in {channels} channels at {rate} Hz, expected at most {LONGEST:g} s and "
+            f"{path}: {frames / rate:.0f} s in {channels} channels at {rate} Hz, expected at most {longest:g} s and "
             f"{MOST_SAMPLES:,} samples in all channels"
         )
 

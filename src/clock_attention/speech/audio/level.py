@@ -1,0 +1,42 @@
+"""How loud a recording is, and how quiet its room: loudness (ITU-R BS.1770) and the distance of speech from noise."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from clock_attention.speech.audio.wave import Wave
+
+LOUDNESS = -23.0  # LUFS that recordings are brought to, the broadcasters' level
+HIGHEST_PEAK = 0.98
+BLOCK = 0.4  # seconds, of the loudness; shorter recordings have none
+NOISY = 30.0  # dB between speech and room below which a voice learns the room too
+
+
+def loudness(wave: Wave, sample_rate: int) -> float:
+    """LUFS; minus infinity for silence, and for what is too short to have a loudness."""
+    import pyloudnorm
+
+    if len(wave) <= BLOCK * sample_rate:
+        return float("-inf")
+    with np.errstate(divide="ignore"):
+        return float(pyloudnorm.Meter(sample_rate).integrated_loudness(wave.astype(np.float64)))
+
+
+def with_loudness(wave: Wave, sample_rate: int, target: float = LOUDNESS) -> Wave:
+    """The same at another loudness, but no louder than it can be without clipping; silence stays as it is."""
+    found = loudness(wave, sample_rate)
+    if not np.isfinite(found):
+        return wave
+    factor = min(10 ** ((target - found) / 20), HIGHEST_PEAK / float(np.abs(wave).max()))
+    return (wave * np.float32(factor)).astype(np.float32)
+
+
+def speech_above_noise(wave: Wave, sample_rate: int) -> float:
+    """dB between its loud frames of 20 ms (95 % are quieter) and its quiet ones (5 % are); high in a quiet room."""
+    frame = max(1, sample_rate // 50)
+    count = len(wave) // frame
+    if count < 2:
+        return 0.0
+    power = np.square(wave[: count * frame].reshape(count, frame), dtype=np.float64).mean(1)
+    quiet, loud = np.percentile(power, [5, 95])
+    return float(10 * np.log10(max(loud, 1e-12) / max(quiet, 1e-12)))

@@ -1,0 +1,80 @@
+"""Long recordings in pieces: cut in the middle of pauses, by the level alone or between words that are known."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from clock_attention.speech.audio.wave import Wave
+
+FRAME = 0.02  # seconds
+LONGEST_PIECE = 12.0  # seconds
+SHORTEST_PAUSE = 0.2
+
+
+@dataclass(frozen=True)
+class Word:
+    """A word of the text, where it is said."""
+
+    start: float
+    end: float
+    text: str
+
+
+@dataclass(frozen=True)
+class Piece:
+    """From … to, in seconds, and what is said in it, where that is known."""
+
+    start: float
+    end: float
+    text: str | None = None
+
+
+def pieces_by_level(wave: Wave, sample_rate: int, longest: float = LONGEST_PIECE) -> list[Piece]:
+    """Pieces of at most `longest` seconds where there are pauses; where a pause is missing, cut at the quietest place."""
+    frame = max(1, round(FRAME * sample_rate))
+    count = max(1, len(wave) // frame)
+    power = np.square(wave[: count * frame].reshape(count, -1), dtype=np.float64).mean(1)
+    smooth = np.convolve(power, np.ones(9) / 9, mode="same")  # a pause is quiet for a while
+    most = max(2, round(longest / FRAME))
+    cuts = [0]
+    while count - cuts[-1] > most:
+        begin = cuts[-1] + most // 3  # not shorter than a third, but for the last
+        cuts.append(begin + int(np.argmin(smooth[begin : cuts[-1] + most])))
+    ends = [cut * FRAME for cut in cuts[1:]] + [len(wave) / sample_rate]
+    return [Piece(start, end) for start, end in zip([0.0, *ends[:-1]], ends, strict=True)]
+
+
+def pieces_by_words(words: Sequence[Word], duration: float, longest: float = LONGEST_PIECE) -> list[Piece]:
+    """Pieces of at most `longest` seconds with their words, each cut in the longest pause of its last two thirds.
+
+    Where nobody pauses for a fifth of a second, a piece goes on to the next pause. Pauses are halved between pieces.
+    """
+    pieces: list[Piece] = []
+    first, start = 0, 0.0
+    while first < len(words):
+        stop, end = next_cut(words, first, longest)
+        end = duration if stop == len(words) else end
+        pieces.append(Piece(start, end, " ".join(word.text for word in words[first:stop])))
+        first, start = stop, end
+    return pieces
+
+
+def next_cut(words: Sequence[Word], first: int, longest: float) -> tuple[int, float]:
+    """The word that the next piece begins with, and the middle of the pause before it."""
+    begin = words[first].start
+    if words[-1].end - begin <= longest:
+        return len(words), words[-1].end
+    best, widest = None, SHORTEST_PAUSE
+    for place in range(first + 1, len(words)):
+        before, after = words[place - 1].end, words[place].start
+        if before - begin > longest and best is not None:
+            break
+        late = before - begin > longest / 3
+        if late and after - before >= widest:
+            best, widest = place, after - before
+    if best is None:
+        return len(words), words[-1].end
+    return best, (words[best - 1].end + words[best].start) / 2

@@ -1,0 +1,81 @@
+"""Recordings as people have them: an LJSpeech-format folder, or audio files with or without a .txt beside each."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from clock_attention.speech.audio.wave import FOREIGN
+from clock_attention.speech.corpus.ljspeech import SUFFIXES, read_folder
+from clock_attention.speech.corpus.metadata import id_fault, read_utf8
+from clock_attention.speech.corpus.store import Rejection
+
+AUDIO = frozenset({*SUFFIXES, *FOREIGN, ".opus", ".aiff", ".aif"})
+
+
+@dataclass(frozen=True)
+class Source:
+    """One sound file. Without a text somebody has to write down what is said."""
+
+    id: str
+    path: str
+    text: str | None
+
+
+def find_sources(folder: str | Path) -> tuple[list[Source], list[Rejection]]:
+    """All recordings of a folder in the order of their names, and what cannot be used, each with its reason.
+
+    With a metadata.csv the folder has LJSpeech's format. Otherwise every sound file in it and below counts, and its text
+    is the .txt of the same name.
+    """
+    folder = Path(folder)
+    if not folder.exists():
+        raise FileNotFoundError(f"{folder}: there is no such folder; name the one that your recordings are in")
+    if not folder.is_dir():
+        raise NotADirectoryError(f"{folder}: is a file; name the folder that your recordings are in")
+    if (folder / "metadata.csv").is_file():
+        recordings, rejected = read_folder(folder)
+        missing = [Rejection(row.id, "missing", f"no audio file named {row.id}") for row in recordings if not row.path]
+        return [Source(row.id, row.path, row.text) for row in recordings if row.path], rejected + missing
+    sources, rejected = [], []
+    known: set[str] = set()
+    for path in sorted(visible(folder)):
+        name = plain_id(path.relative_to(folder).with_suffix("").as_posix())
+        if fault := id_fault(name):
+            rejected.append(Rejection(name, "bad id", fault))
+        elif name in known:
+            rejected.append(Rejection(name, "duplicate id", f"{path.name}: another recording has this name"))
+        else:
+            known.add(name)
+            sources.append(Source(name, str(path), text_beside(path)))
+    if not sources:
+        kinds = " ".join(sorted(AUDIO))
+        raise FileNotFoundError(
+            f"{folder}: no recordings in it; expected sound files ({kinds}), each with its text in a .txt of the same "
+            "name, or a metadata.csv with lines `id|text` beside a folder wavs/"
+        )
+    return sources, rejected
+
+
+def visible(folder: Path) -> Iterator[Path]:
+    """Sound files in a folder and below; hidden ones are left alone."""
+    for path in folder.iterdir():
+        if path.name.startswith("."):
+            continue
+        if path.is_dir():
+            yield from visible(path)
+        elif path.suffix.lower() in AUDIO:
+            yield path
+
+
+def text_beside(path: Path) -> str | None:
+    """The text of a recording on one line, None where there is none or nothing in it."""
+    beside = path.with_suffix(".txt")
+    return " ".join(read_utf8(beside).split()) or None if beside.is_file() else None
+
+
+def plain_id(name: str) -> str:
+    """Folders become part of the name; what a table or a file system could misread is replaced."""
+    return re.sub(r"[^\w.-]+", "_", name).strip("._") or "recording"

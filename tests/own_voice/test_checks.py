@@ -1,0 +1,68 @@
+"""Folders that no voice can be made of are refused with a sentence, before any training."""
+
+import numpy as np
+import pytest
+
+from clock_attention.own_voice.checks import (
+    Clip,
+    english_share,
+    require_enough,
+    require_one_speaker,
+    require_quiet,
+)
+
+ENGLISH = "The birch canoe slid on the smooth planks, and they had to wait for it at the shore."
+GERMAN = "Das ist ein sehr schöner Tag, und wir gehen in den Wald, weil die Sonne scheint und der Wind weht."
+FRENCH = "Il était une fois dans un pays lointain une petite fille que tout le monde aimait beaucoup."
+
+
+def clips(text, count=60, seconds=5.0):
+    return [Clip(f"c{number}", text, seconds) for number in range(count)]
+
+
+def test_ten_seconds_are_too_little_and_the_sentence_says_how_much_is_needed():
+    with pytest.raises(ValueError, match=r"mine: 10 s of speech with text in 1 clip; a voice needs at least 3 minutes"):
+        require_enough(clips(ENGLISH, 1, 10.0), "mine")
+
+
+@pytest.mark.parametrize("text", [GERMAN, FRENCH, "Съешь же ещё этих мягких французских булок"])
+def test_another_language_is_refused(text):
+    with pytest.raises(ValueError, match="its texts are not English"):
+        require_enough(clips(text), "mine")
+
+
+def test_english_passes_and_little_of_it_is_warned_about():
+    assert require_enough(clips(ENGLISH, 300), "mine") == []
+    assert "5 minutes are little" in require_enough(clips(ENGLISH, 60), "mine")[0]
+    assert english_share([ENGLISH])[0] > 0.2
+
+
+def people(counts, seed=0, spread=0.6):
+    """Clips of several people: unit vectors around one direction each."""
+    draw = np.random.default_rng(seed)
+    means = [vector / np.linalg.norm(vector) for vector in np.abs(draw.normal(size=(len(counts), 256)))]
+    rows = [
+        mean + spread * draw.normal(size=256) / 16
+        for mean, count in zip(means, counts, strict=True)
+        for _ in range(count)
+    ]
+    return [row / np.linalg.norm(row) for row in rows]
+
+
+@pytest.mark.parametrize("counts", [(20, 20), (30, 6), (12, 12, 12)])
+def test_several_speakers_are_refused(counts):
+    embeddings = people(counts)
+    with pytest.raises(ValueError, match="more than one person seems to speak"):
+        require_one_speaker([f"c{n}" for n in range(len(embeddings))], embeddings)
+
+
+def test_one_speaker_passes_and_one_odd_clip_is_named():
+    assert require_one_speaker([f"c{n}" for n in range(30)], people((30,))) == []
+    warning = require_one_speaker([f"c{n}" for n in range(31)], people((30, 1)))
+    assert "c30" in warning[0]
+    assert "was not checked" in require_one_speaker([], None)[0]
+
+
+def test_a_noisy_room_is_warned_about():
+    assert require_quiet(45.0) == []
+    assert "speech is 12 dB above the noise" in require_quiet(12.0)[0]

@@ -1,0 +1,95 @@
+"""Recordings of any kind become clips of one rate and loudness, and nothing disappears without a reason."""
+
+import json
+
+import numpy as np
+import pytest
+import soundfile
+
+from clock_attention.own_voice.gather import Gathering, read_gathered, written
+from clock_attention.speech.audio.level import LOUDNESS, loudness
+from clock_attention.speech.corpus.cutting import Word
+from clock_attention.speech.corpus.ljspeech import read_folder
+from clock_attention.speech.corpus.sources import Source, find_sources
+
+RATE = 22050
+
+
+def tone(seconds, rate, level=0.1):
+    time = np.arange(round(seconds * rate)) / rate
+    return level * np.sin(2 * np.pi * 220 * time) * (time % 1.0 < 0.7)
+
+
+class Recognizer:
+    name = "parrot"
+
+    def __init__(self, text="Hello there."):
+        self.text = text
+
+    def transcribe(self, wave, sample_rate):
+        return self.text
+
+
+def test_rates_and_levels_become_one(tmp_path):
+    for name, rate, level in (("a", 44100, 0.02), ("b", 16000, 0.7)):
+        soundfile.write(tmp_path / f"{name}.wav", tone(3, rate, level), rate)
+        (tmp_path / f"{name}.txt").write_text("One | two.")
+    sources, rejected = find_sources(tmp_path)
+    result = Gathering(tmp_path / "clips", RATE).run(sources, rejected)
+    recordings, bad = read_folder(tmp_path / "clips")
+    assert not bad
+    assert [row.text for row in recordings] == ["One , two."] * 2
+    for row in recordings:
+        wave, rate = soundfile.read(row.path)
+        assert rate == RATE
+        assert loudness(wave, rate) == pytest.approx(LOUDNESS, abs=0.3)
+    assert result.clips == 2
+    assert result.loudness[2] - result.loudness[0] > 25
+    assert read_gathered(tmp_path / "clips") == result
+
+
+def test_a_long_recording_is_cut_between_its_words_and_all_of_it_is_used(tmp_path):
+    words = [Word(float(i), i + 0.7, f"word{i}") for i in range(40)]
+    text = ", ".join(word.text for word in words) + "."
+    soundfile.write(tmp_path / "long.wav", tone(40, RATE), RATE)
+    source = Source("long", str(tmp_path / "long.wav"), text)
+    result = Gathering(tmp_path / "clips", RATE, find_words=lambda *_: words).run([source])
+    recordings, _ = read_folder(tmp_path / "clips")
+    assert " ".join(row.text for row in recordings) == text
+    assert result.seconds == pytest.approx(40)
+    assert result.cut == 1
+    assert max(soundfile.info(row.path).duration for row in recordings) <= 12
+
+
+def test_what_has_no_text_is_written_down_and_flagged(tmp_path):
+    soundfile.write(tmp_path / "a.wav", tone(30, RATE), RATE)
+    sources, _ = find_sources(tmp_path)
+    result = Gathering(tmp_path / "clips", RATE, recognizer=Recognizer).run(sources)
+    assert result.transcribed_by == "parrot"
+    assert result.transcribed_clips == result.clips >= 3
+    assert json.loads((tmp_path / "clips" / "gathered.json").read_text())["transcribed_by"] == "parrot"
+    silent = Gathering(tmp_path / "none", RATE, recognizer=lambda: Recognizer("…")).run(sources)
+    assert silent.left_out["no words"][1] == pytest.approx(30, abs=0.1)
+
+
+def test_nothing_is_left_out_without_a_reason(tmp_path):
+    soundfile.write(tmp_path / "silent.wav", np.zeros(RATE), RATE)
+    (tmp_path / "broken.wav").write_bytes(b"RIFF nothing")
+    soundfile.write(tmp_path / "long.wav", tone(30, RATE), RATE)
+    (tmp_path / "long.txt").write_text("A text.")
+    soundfile.write(tmp_path / "untold.wav", tone(3, RATE), RATE)
+    sources, rejected = find_sources(tmp_path)
+    result = Gathering(tmp_path / "clips", RATE).run(sources, rejected)
+    assert {reason: count for reason, (count, _) in result.left_out.items()} == {
+        "silent": 1,
+        "unreadable": 1,
+        "not cut": 1,
+        "no text": 1,
+    }
+    assert len((tmp_path / "clips" / "left_out.jsonl").read_text().splitlines()) == 4
+
+
+def test_words_keep_the_punctuation_of_the_text():
+    words = [Word(0, 1, "Well"), Word(1, 2, "he"), Word(2, 3, "said")]
+    assert [word.text for word in written(words, "Well, he said: no.")] == ["Well,", "he", "said: no."]
+    assert written(words, "something else") == words

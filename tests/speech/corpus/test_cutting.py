@@ -1,0 +1,46 @@
+"""Long recordings in pieces."""
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from clock_attention.speech.corpus.cutting import Word, pieces_by_level, pieces_by_words
+
+RATE = 8000
+
+
+def test_cuts_by_level_lie_in_pauses():
+    speech, pause = np.random.default_rng(0).normal(size=4 * RATE).astype(np.float32) * 0.1, np.zeros(RATE, np.float32)
+    wave = np.concatenate([speech, pause] * 6)
+    pieces = pieces_by_level(wave, RATE, longest=12.0)
+    assert pieces[0].start == 0
+    assert pieces[-1].end == len(wave) / RATE
+    for piece, after in zip(pieces, pieces[1:], strict=False):
+        assert piece.end == after.start
+        assert piece.end % 5 > 4, "a cut within speech"
+        assert piece.end - piece.start <= 12
+
+
+@given(st.lists(st.tuples(st.floats(0.05, 1.0), st.floats(0.0, 0.8)), min_size=1, max_size=80))
+def test_pieces_by_words_hold_every_word_once_in_order(lengths):
+    words, time = [], 0.3
+    for number, (length, pause) in enumerate(lengths):
+        words.append(Word(time, time + length, f"w{number}"))
+        time += length + pause
+    pieces = pieces_by_words(words, time + 0.2, longest=6.0)
+    assert " ".join(piece.text for piece in pieces).split() == [word.text for word in words]
+    assert pieces[0].start == 0
+    assert pieces[-1].end == time + 0.2
+    for piece, after in zip(pieces, pieces[1:], strict=False):
+        assert piece.end == after.start
+    for piece in pieces:
+        inside = [word for word in words if word.text in piece.text.split()]
+        assert piece.start <= inside[0].start
+        assert inside[-1].end <= piece.end + 1e-9
+
+
+def test_pieces_are_short_where_there_are_pauses_and_go_on_where_there_are_none():
+    words = [Word(i, i + (0.7 if i % 3 == 2 else 1.0), f"w{i}") for i in range(60)]
+    assert max(p.end - p.start for p in pieces_by_words(words, 60, longest=10.0)) <= 10
+    fluent = [Word(i, i + 1, f"w{i}") for i in range(60)]
+    assert len(pieces_by_words(fluent, 60, longest=10.0)) == 1

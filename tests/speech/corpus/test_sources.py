@@ -1,0 +1,59 @@
+"""Folders of recordings as people have them."""
+
+import numpy as np
+import pytest
+import soundfile
+
+from clock_attention.speech.corpus.sources import find_sources, plain_id
+
+
+@pytest.fixture
+def sound(tmp_path):
+    def write(name):
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        soundfile.write(path, np.zeros(100), 8000)
+        return path
+
+    return write
+
+
+def test_every_sound_file_counts_with_the_text_beside_it(sound, tmp_path):
+    sound("b.wav").with_suffix(".txt").write_text("Two\n lines.\n")
+    sound("day one/a.flac")
+    sound(".trash/c.wav")
+    (tmp_path / "d.txt").write_text("no audio")
+    sources, rejected = find_sources(tmp_path)
+    assert [(source.id, source.text) for source in sources] == [("b", "Two lines."), ("day_one_a", None)]
+    assert not rejected
+
+
+def test_an_ljspeech_folder_is_read_by_its_table(sound, tmp_path):
+    sound("wavs/a.wav")
+    (tmp_path / "metadata.csv").write_text("a|Hello.\nb|Nobody.\na|Again.\n")
+    sources, rejected = find_sources(tmp_path)
+    assert [(source.id, source.text) for source in sources] == [("a", "Hello.")]
+    assert sorted(row.reason for row in rejected) == ["duplicate id", "missing"]
+
+
+def test_two_files_of_one_name_are_not_taken_for_one(sound, tmp_path):
+    sound("a.wav")
+    sound("a.flac")
+    sources, rejected = find_sources(tmp_path)
+    assert [source.id for source in sources] == ["a"]
+    assert [row.reason for row in rejected] == ["duplicate id"]
+
+
+def test_wrong_folders_get_a_sentence(sound, tmp_path):
+    with pytest.raises(FileNotFoundError, match="there is no such folder"):
+        find_sources(tmp_path / "nowhere")
+    with pytest.raises(NotADirectoryError, match="is a file; name the folder"):
+        find_sources(sound("a.wav"))
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(FileNotFoundError, match="no recordings in it; expected sound files"):
+        find_sources(tmp_path / "empty")
+
+
+def test_ids_are_plain_names():
+    assert plain_id("Day 1/take|2: über") == "Day_1_take_2_über"
+    assert plain_id("...") == "recording"
