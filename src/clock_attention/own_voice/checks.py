@@ -15,7 +15,7 @@ FEWEST_SECONDS = 180.0  # below, there is hardly one of each sound
 FEW_SECONDS = 600.0
 # Frequent in any English text, and hardly a word of other languages with the same letters.
 ENGLISH = frozenset(
-    "the of and to is that it his with had for on be you at by not are i this from they we have".split()
+    re.split(" ", "the of and to is that it his with had for on be you at by not are i this from they we have")
 )
 LEAST_ENGLISH = 0.08  # of the words; English prose has 0.2 to 0.4, German, French and Spanish below 0.04
 FEWEST_WORDS = 40  # that say anything about the language

@@ -1,5 +1,7 @@
 """Long recordings in pieces."""
 
+import itertools
+
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,7 +17,7 @@ def test_cuts_by_level_lie_in_pauses():
     pieces = pieces_by_level(wave, RATE, longest=12.0)
     assert pieces[0].start == 0
     assert pieces[-1].end == len(wave) / RATE
-    for piece, after in zip(pieces, pieces[1:], strict=False):
+    for piece, after in itertools.pairwise(pieces):
         assert piece.end == after.start
         assert piece.end % 5 > 4, "a cut within speech"
         assert piece.end - piece.start <= 12
@@ -31,7 +33,7 @@ def test_pieces_by_words_hold_every_word_once_in_order(lengths):
     assert " ".join(piece.text for piece in pieces).split() == [word.text for word in words]
     assert pieces[0].start == 0
     assert pieces[-1].end == time + 0.2
-    for piece, after in zip(pieces, pieces[1:], strict=False):
+    for piece, after in itertools.pairwise(pieces):
         assert piece.end == after.start
     for piece in pieces:
         inside = [word for word in words if word.text in piece.text.split()]

@@ -33,7 +33,7 @@ class Piece:
 
 
 def pieces_by_level(wave: Wave, sample_rate: int, longest: float = LONGEST_PIECE) -> list[Piece]:
-    """Pieces of at most `longest` seconds where there are pauses; where a pause is missing, cut at the quietest place."""
+    """Pieces of at most `longest` seconds, cut in pauses, and at the quietest place where there is none."""
     frame = max(1, round(FRAME * sample_rate))
     count = max(1, len(wave) // frame)
     power = np.square(wave[: count * frame].reshape(count, -1), dtype=np.float64).mean(1)

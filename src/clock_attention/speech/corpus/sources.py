@@ -27,8 +27,8 @@ class Source:
 def find_sources(folder: str | Path) -> tuple[list[Source], list[Rejection]]:
     """All recordings of a folder in the order of their names, and what cannot be used, each with its reason.
 
-    With a metadata.csv the folder has LJSpeech's format. Otherwise every sound file in it and below counts, and its text
-    is the .txt of the same name.
+    With a metadata.csv the folder has LJSpeech's format. Otherwise every sound file in it and below counts, and its
+    text is the .txt of the same name.
     """
     folder = Path(folder)
     if not folder.exists():
