@@ -15,8 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
+from clock_attention.arrays import FloatArray, IntArray
 
 HEADS = ("mean", "diagonal", "focused")
 SMALLEST_WEIGHT = 1e-38  # stands in for weights that underflowed to 0, so that no path scores −∞

@@ -9,14 +9,15 @@ VOICE/autoregressive/      optional: another voice, of the same speaker, for aut
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
+from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, ValidationError
 from safetensors import SafetensorError
 from safetensors.torch import load_file
@@ -29,7 +30,7 @@ from clock_attention.speech.model.config import AcousticConfig, key_of
 from clock_attention.speech.model.model import SpeechModel
 from clock_attention.speech.model.weights import weights_fault
 from clock_attention.speech.text.lexicon import Lexicon, load_lexicon
-from clock_attention.speech.text.phonemes import Phonemizer
+from clock_attention.speech.text.phonemes import Phonemes, Phonemizer, token_ids
 from clock_attention.speech.text.phonemizers import phonemizer
 from clock_attention.speech.training.config import TrainingConfig
 from clock_attention.speech.voice.pacing import LONGEST_ALIGNED, LONGEST_PHRASE, PHRASE_SHARE
@@ -151,6 +152,23 @@ class VoiceFolder:
                 "with this version, or use the version that it was made with"
             )
         return reader
+
+    def batch_tokens(self, phonemes: Sequence[Phonemes]) -> tuple[Tensor, Tensor]:
+        """Token ids (B, T), padded with 0, and how many of them are valid (B,)."""
+        ids = [torch.tensor(token_ids(item.tokens, self.language.symbols)) for item in phonemes]
+        lengths = torch.tensor([len(item) for item in ids], device=self.device)
+        return torch.nn.utils.rnn.pad_sequence(ids, batch_first=True).to(self.device), lengths
+
+    def natural_frames(self, phonemes: Sequence[Phonemes]) -> list[int]:
+        """Frames of each item at natural pace, by the length model."""
+        found: list[int] = self.model.natural_frames(*self.batch_tokens(phonemes)).tolist()
+        return found
+
+    def natural_timing(self, phonemes: Sequence[Phonemes]) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Frames of every token and its closing silences, and which of them may take none.  (B, T + 2) each"""
+        assert isinstance(self.model, AlignedModel)
+        natural, optional = self.model.natural_timing(*self.batch_tokens(phonemes))
+        return natural.cpu().numpy(), optional.cpu().numpy()
 
     def with_lexicon(self, lexicon: Lexicon | str | Path) -> Self:
         """This voice with further words, which win over its own; a path is that of a TOML file."""

@@ -5,26 +5,23 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
-import torch
-from torch import Tensor
+from numpy.typing import NDArray
 
-from clock_attention.alignment import FloatArray, IntArray
-from clock_attention.speech.model.aligned import AlignedModel
+from clock_attention.arrays import FloatArray, IntArray
 from clock_attention.speech.text.controls import UNCONTROLLED, Controls
 from clock_attention.speech.text.phonemes import (
     NO_WORD,
     PAUSES,
     WORD_BOUNDARY,
     Phonemes,
+    Phonemizer,
     UnreadableTextError,
     Word,
-    token_ids,
 )
 from clock_attention.speech.text.sentences import Sentence as WrittenSentence
-from clock_attention.speech.voice.folder import VoiceFolder
 from clock_attention.speech.voice.pacing import (
     FEWEST_FRAMES,
     PARAGRAPH,
@@ -40,6 +37,31 @@ from clock_attention.speech.voice.score import PhraseTiming, Row, paced, request
 logger = logging.getLogger(__name__)
 
 LENGTH_BATCH = 16  # phrases whose length is predicted together
+LONGEST_PAUSE, LONGEST_CLOSING = 40, 12  # frames of a pause, and of the silences around, that the model speaks itself
+
+
+class PlannedVoice(Protocol):
+    """What planning asks of a voice, whether torch runs its model or something else."""
+
+    @property
+    def language(self) -> Any: ...  # with `mpr`, frames per phoneme of natural speech
+
+    @property
+    def frames_per_second(self) -> float: ...
+
+    @property
+    def longest_phrase(self) -> int: ...
+
+    @property
+    def phonemizer(self) -> Phonemizer: ...
+
+    def natural_frames(self, phonemes: Sequence[Phonemes]) -> list[int]:
+        """Frames of each phrase at natural pace."""
+        ...
+
+    def natural_timing(self, phonemes: Sequence[Phonemes]) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+        """Frames of every token and its closing silences, and which of them may take none.  (B, T + 2) each"""
+        ...
 
 
 @dataclass(frozen=True)
@@ -77,7 +99,7 @@ class PhrasePlan(NamedTuple):
         return self.pause + (0 if self.durations is None else int(self.durations.sum()))
 
 
-def within(voice: VoiceFolder, sentences: Iterable[Sentence], pacing: Pacing, seconds: float) -> list[Sentence]:
+def within(voice: PlannedVoice, sentences: Iterable[Sentence], pacing: Pacing, seconds: float) -> list[Sentence]:
     """The sentences, if they will not last longer than that: by the length model, in a hundredth of the time."""
     found: list[Sentence] = []
     expected = 0.0
@@ -93,7 +115,7 @@ def within(voice: VoiceFolder, sentences: Iterable[Sentence], pacing: Pacing, se
 
 
 def planned_within(
-    voice: VoiceFolder, planned: Iterable[tuple[Sentence, list[PhrasePlan]]], seconds: float
+    voice: PlannedVoice, planned: Iterable[tuple[Sentence, list[PhrasePlan]]], seconds: float
 ) -> list[tuple[Sentence, list[PhrasePlan]]]:
     """Planned sentences, if they will not last longer than that."""
     found = []
@@ -109,7 +131,7 @@ def planned_within(
     return found
 
 
-def estimated_seconds(voice: VoiceFolder, phrases: Sequence[Phrase], pacing: Pacing) -> float:
+def estimated_seconds(voice: PlannedVoice, phrases: Sequence[Phrase], pacing: Pacing) -> float:
     """How long phrases and their pauses will last; 0 where the duration has been asked for."""
     if pacing.duration is not None:
         return 0.0
@@ -119,7 +141,7 @@ def estimated_seconds(voice: VoiceFolder, phrases: Sequence[Phrase], pacing: Pac
     return pauses + sum(natural_lengths(voice, phrases)) / (pacing.pace or 1.0) / voice.frames_per_second
 
 
-def readings(voice: VoiceFolder, request: Request) -> Iterator[Sentence]:
+def readings(voice: PlannedVoice, request: Request) -> Iterator[Sentence]:
     """The readable sentences of a text, each but the last closed by a boundary token that can hold the pause."""
     previous: tuple[WrittenSentence, Phonemes, int, int] | None = None
     opened, stop = 0, 0  # words that have been handed out, and words so far
@@ -152,7 +174,7 @@ def readings(voice: VoiceFolder, request: Request) -> Iterator[Sentence]:
         yield ready(closes=True)
 
 
-def word_numbers(voice: VoiceFolder, sentence: WrittenSentence, stop: int) -> tuple[int, ...]:
+def word_numbers(voice: PlannedVoice, sentence: WrittenSentence, stop: int) -> tuple[int, ...]:
     """The numbers in the text of those words of a sentence that have phonemes; its last is the one before `stop`."""
     words = [
         unit
@@ -164,7 +186,7 @@ def word_numbers(voice: VoiceFolder, sentence: WrittenSentence, stop: int) -> tu
 
 
 def plans(
-    voice: VoiceFolder, sentences: Iterable[Sentence], request: Request
+    voice: PlannedVoice, sentences: Iterable[Sentence], request: Request
 ) -> Iterator[tuple[Sentence, list[PhrasePlan]]]:
     """Each sentence with the plans of its phrases. What has to fit into a given whole is planned before it begins."""
     if not request.timed:
@@ -183,7 +205,7 @@ def plans(
 
 
 def plain_plans(
-    voice: VoiceFolder, sentences: Iterable[Sentence], request: Request
+    voice: PlannedVoice, sentences: Iterable[Sentence], request: Request
 ) -> Iterator[tuple[Sentence, list[PhrasePlan]]]:
     """Lengths by pace, or shares of the whole duration; the model divides each phrase among its tokens."""
     lengths: Iterator[int] | None = None
@@ -210,7 +232,7 @@ def crosses(request: Request) -> bool:
     return any(stretch.first < end < stretch.stop for stretch in request.controls.stretches for end in ends)
 
 
-def row_plans(voice: VoiceFolder, sentences: Sequence[Sentence], request: Request) -> list[list[PhrasePlan]]:
+def row_plans(voice: PlannedVoice, sentences: Sequence[Sentence], request: Request) -> list[list[PhrasePlan]]:
     """Whole frames of every token of these sentences."""
     row = Row(timings(voice, sentences, request.pacing), 1 / voice.frames_per_second)
     controls = request.controls if len(sentences) > 1 else sentences[0].controls
@@ -235,15 +257,13 @@ def row_plans(voice: VoiceFolder, sentences: Sequence[Sentence], request: Reques
     ]
 
 
-def timings(voice: VoiceFolder, sentences: Sequence[Sentence], pacing: Pacing) -> list[list[PhraseTiming]]:
+def timings(voice: PlannedVoice, sentences: Sequence[Sentence], pacing: Pacing) -> list[list[PhraseTiming]]:
     """Natural frames of every token; with `mpr`, in that proportion to the number of phonemes."""
-    assert isinstance(voice.model, AlignedModel)
     phrases = [(sentence, phrase) for sentence in sentences for phrase in sentence.phrases]
     found: list[PhraseTiming] = []
     for start in range(0, len(phrases), LENGTH_BATCH):
         batch = phrases[start : start + LENGTH_BATCH]
-        tokens, lengths = batch_tokens(voice, [phrase.phonemes for _, phrase in batch])
-        natural, optional = (tensor.cpu().numpy() for tensor in voice.model.natural_timing(tokens, lengths))
+        natural, optional = voice.natural_timing([phrase.phonemes for _, phrase in batch])
         for place, (sentence, phrase) in enumerate(batch):
             size = len(phrase.phonemes) + 2
             frames = natural[place, :size].astype(np.float64)
@@ -286,16 +306,16 @@ def with_boundary(phonemes: Phonemes) -> Phonemes:
     return Phonemes((*phonemes.tokens, WORD_BOUNDARY), (*phonemes.word_index, NO_WORD), phonemes.words)
 
 
-def natural_lengths(voice: VoiceFolder, phrases: Sequence[Phrase]) -> list[int]:
+def natural_lengths(voice: PlannedVoice, phrases: Sequence[Phrase]) -> list[int]:
     """Frames of each phrase at natural pace, by the length model."""
     frames: list[int] = []
     for start in range(0, len(phrases), LENGTH_BATCH):
         batch = [phrase.phonemes for phrase in phrases[start : start + LENGTH_BATCH]]
-        frames += voice.model.natural_frames(*batch_tokens(voice, batch)).tolist()
+        frames += voice.natural_frames(batch)
     return frames
 
 
-def planned_frames(voice: VoiceFolder, phrases: Sequence[Phrase], seconds: float) -> list[int]:
+def planned_frames(voice: PlannedVoice, phrases: Sequence[Phrase], seconds: float) -> list[int]:
     """Frames of each phrase and of the pause after it, in turn, that sum to the duration exactly."""
     natural: list[int] = []
     for phrase, count in zip(phrases, natural_lengths(voice, phrases), strict=True):
@@ -308,8 +328,16 @@ def planned_frames(voice: VoiceFolder, phrases: Sequence[Phrase], seconds: float
     return share_frames(total, natural, fewest)
 
 
-def batch_tokens(voice: VoiceFolder, phonemes: Sequence[Phonemes]) -> tuple[Tensor, Tensor]:
-    """Token ids (B, T), padded with 0, and how many of them are valid (B,)."""
-    ids = [torch.tensor(token_ids(item.tokens, voice.language.symbols)) for item in phonemes]
-    lengths = torch.tensor([len(item) for item in ids], device=voice.device)
-    return torch.nn.utils.rnn.pad_sequence(ids, batch_first=True).to(voice.device), lengths
+def spoken_durations(durations: IntArray, phonemes: Phonemes) -> IntArray:
+    """What of these durations (T + 2,) a model is asked for: it has learned no long silences."""
+    silent = np.array([True, *(token in PAUSES or token == WORD_BOUNDARY for token in phonemes.tokens), True])
+    longest = np.where(silent, LONGEST_PAUSE, durations)
+    longest[[0, -1]] = LONGEST_CLOSING
+    return np.minimum(durations, longest)
+
+
+def with_silences(phonemes: Phonemes) -> Phonemes:
+    """With the silence before and after as word boundaries."""
+    return Phonemes(
+        (WORD_BOUNDARY, *phonemes.tokens, WORD_BOUNDARY), (NO_WORD, *phonemes.word_index, NO_WORD), phonemes.words
+    )

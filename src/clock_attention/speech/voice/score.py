@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from clock_attention.alignment import FloatArray, IntArray
+from clock_attention.arrays import FloatArray, IntArray
 from clock_attention.speech.text.controls import Controls, Prosody
 from clock_attention.speech.text.phonemes import NO_WORD
 

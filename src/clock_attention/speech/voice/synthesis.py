@@ -22,9 +22,6 @@ from clock_attention.alignment import FloatArray, IntArray, crossing_times, whol
 from clock_attention.speech.model.aligned import SILENCE_AFTER, SILENCE_BEFORE, AlignedModel
 from clock_attention.speech.model.model import Clocks, Synthesis
 from clock_attention.speech.text.phonemes import (
-    NO_WORD,
-    PAUSES,
-    WORD_BOUNDARY,
     Phonemes,
     UnreadableTextError,
     joined,
@@ -34,10 +31,11 @@ from clock_attention.speech.voice.pacing import Pacing
 from clock_attention.speech.voice.planning import (
     PhrasePlan,
     Sentence,
-    batch_tokens,
     planned_within,
     plans,
     readings,
+    spoken_durations,
+    with_silences,
     within,
 )
 from clock_attention.speech.voice.request import Request, well_formed
@@ -50,7 +48,6 @@ if TYPE_CHECKING:
     from clock_attention.speech.vocoder.vocoder import Vocoder
 
 MOST_DEVIATIONS, IMPLAUSIBLE_SHARE = 30.0, 0.01  # values further off than that, in more than this share, are no speech
-LONGEST_PAUSE, LONGEST_CLOSING = 40, 12  # frames of a pause, and of the silences around, that the model speaks itself
 
 
 def utter(
@@ -92,7 +89,7 @@ def render(
     semitones, of every token with its closing silences (T + 2,)."""
     if not texts:
         return []
-    tokens, lengths = batch_tokens(voice, phonemes)
+    tokens, lengths = voice.batch_tokens(phonemes)
     given: dict[str, Any] = {}
     if (durations := control.get("durations")) is not None:
         given["durations"] = torch.from_numpy(durations)[None].to(tokens.device)
@@ -199,13 +196,6 @@ def check_controls(voice: VoiceFolder, request: Request) -> None:
         raise ValueError(f"{voice.path}: this voice does not say what its pitch is measured in; export it again")
 
 
-def with_silences(phonemes: Phonemes) -> Phonemes:
-    """With the silence before and after as word boundaries."""
-    return Phonemes(
-        (WORD_BOUNDARY, *phonemes.tokens, WORD_BOUNDARY), (NO_WORD, *phonemes.word_index, NO_WORD), phonemes.words
-    )
-
-
 def spoken(
     voice: VoiceFolder,
     planned: Iterable[tuple[Sentence, Sequence[PhrasePlan]]],
@@ -288,10 +278,7 @@ def utter_phrase(voice: VoiceFolder, phonemes: Phonemes, pacing: Pacing, plan: P
         return render(voice, text, [phonemes], pacing, None if plan.frames is None else [plan.frames])[0]
     durations = short = plan.durations
     if durations is not None:
-        silent = np.array([True, *(token in PAUSES or token == WORD_BOUNDARY for token in phonemes.tokens), True])
-        longest = np.where(silent, LONGEST_PAUSE, durations)
-        longest[[0, -1]] = LONGEST_CLOSING
-        short = np.minimum(durations, longest)
+        short = spoken_durations(durations, phonemes)
     frames = None if plan.frames is None else [plan.frames]
     utterance = render(voice, text, [phonemes], pacing, frames, durations=short, pitch=plan.pitch)[0]
     if durations is None or short is None or (durations == short).all():

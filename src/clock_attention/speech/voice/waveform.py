@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from clock_attention.alignment import FloatArray, IntArray
+from clock_attention.arrays import FloatArray, IntArray
+from clock_attention.speech.audio.shaping import amplified, fitted, sources
 from clock_attention.speech.audio.wave import Wave
 from clock_attention.speech.model.model import Clocks
 from clock_attention.speech.voice.utterance import Utterance, alignment_matrix
@@ -18,21 +19,10 @@ from clock_attention.timestamps import Alignment
 if TYPE_CHECKING:
     from clock_attention.speech.vocoder.vocoder import Vocoder
 
-FADE = 64  # samples at both ends of a phrase: no click where speech meets silence
-LIMIT = 0.9  # of full scale: louder samples are compressed
-
 
 def with_longer_silences(utterance: Utterance, durations: IntArray, silence: float) -> Utterance:
     """With digital silence in the middle of tokens that are to last longer than the model has spoken them."""
-    short = utterance.alignment.durations
-    before = short // 2  # frames of each token before its silence: none at the beginning, all at the end
-    before[0], before[-1] = 0, short[-1]
-    source = np.concatenate(  # for each frame the one it is taken from, −1 for silence
-        [
-            np.r_[first : first + half, np.full(wanted - count, -1), first + half : first + count]
-            for first, half, count, wanted in zip(utterance.alignment.starts, before, short, durations, strict=True)
-        ]
-    ).astype(np.int64)
+    source = sources(utterance.alignment.durations, durations)
     nearest = torch.from_numpy(np.maximum.accumulate(np.maximum(source, 0)))
     mel = utterance.mel[nearest].clone()
     mel[torch.from_numpy(source < 0)] = silence
@@ -68,24 +58,3 @@ def sounded(utterance: Utterance, vocoder: Vocoder, hop: int, energy: FloatArray
 def frame_energy(utterance: Utterance, energy: FloatArray) -> FloatArray:
     """Decibels of each frame, changing from token to token as the attention does.  (S,)"""
     return alignment_matrix(utterance.weights) @ energy
-
-
-def amplified(wave: Wave, decibels: FloatArray, hop: int) -> Wave:
-    """Louder or softer, frame by frame; what would go beyond full scale is limited smoothly."""
-    centres = (np.arange(len(decibels)) + 0.5) * hop
-    gain = 10 ** (np.interp(np.arange(len(wave)), centres, decibels) / 20)
-    louder = wave * gain
-    over = np.abs(louder) > LIMIT
-    if (decibels > 0).any() and over.any():
-        room = 1 - LIMIT
-        louder[over] = np.sign(louder[over]) * (LIMIT + room * np.tanh((np.abs(louder[over]) - LIMIT) / room))
-    return louder.astype(np.float32)
-
-
-def fitted(wave: Wave, samples: int) -> Wave:
-    """Exactly so many samples (centred mels invert to one hop less), faded in and out."""
-    wave = np.pad(wave[:samples], (0, max(0, samples - len(wave))))
-    ramp = np.linspace(0, 1, min(FADE, samples), dtype=np.float32)
-    wave[: len(ramp)] *= ramp
-    wave[-len(ramp) :] *= ramp[::-1]
-    return wave

@@ -1,0 +1,9 @@
+"""Types of NumPy arrays, for modules that do without torch."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]

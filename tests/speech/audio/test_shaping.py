@@ -1,0 +1,29 @@
+"""Waveforms of an exact length, with gain and with silence put in."""
+
+import numpy as np
+import pytest
+
+from clock_attention.speech.audio.shaping import FADE, amplified, fitted, sources
+
+
+@pytest.mark.parametrize("given", [900, 1000, 1100])
+def test_any_wave_becomes_as_long_as_it_should_and_fades(given):
+    wave = fitted(np.ones(given, np.float32), 1000)
+    assert len(wave) == 1000
+    assert wave[0] == 0
+    assert wave[min(given, 1000) // 2] == 1
+    assert (np.diff(wave[:FADE]) >= 0).all()
+
+
+def test_gain_follows_the_frames_and_never_leaves_full_scale():
+    wave = np.full(400, 0.5, np.float32)
+    louder = amplified(wave, np.array([0.0, 0.0, 12.0, 12.0]), 100)
+    assert louder[10] == pytest.approx(0.5, abs=1e-6)
+    assert 0.9 < louder[-1] <= 1.0
+    softer = amplified(wave, np.full(4, -6.0206), 100)
+    np.testing.assert_allclose(softer, 0.25, atol=1e-4)
+
+
+def test_silence_comes_first_last_or_into_the_middle():
+    found = sources(np.array([1, 4, 2]), np.array([3, 6, 4]))
+    assert found.tolist() == [-1, -1, 0, 1, 2, -1, -1, 3, 4, 5, 6, -1, -1]
