@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
@@ -11,7 +12,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clock_attention.timestamps import Alignment, Interval, save_timestamps, to_json, to_srt, to_textgrid
+from clock_attention.timestamps import (
+    FORMATS,
+    Alignment,
+    Interval,
+    save_timestamps,
+    to_ctm,
+    to_json,
+    to_lab,
+    to_srt,
+    to_textgrid,
+    to_vtt,
+)
 
 FRAME = 256 / 22050
 
@@ -122,6 +134,26 @@ def test_srt_is_always_one_number_one_time_one_text(alignment):
     assert all(re.fullmatch(r"\d\d:\d\d:\d\d,\d{3} --> \d\d:\d\d:\d\d,\d{3}", cue[1]) for cue in cues)
 
 
+def test_vtt_has_a_header_points_and_no_markup():
+    assert to_vtt([Interval(0, 1.5, "a <b> & c"), Interval(1.5, 2, "")]) == (
+        "WEBVTT\n\n00:00:00.000 --> 00:00:01.500\na &lt;b&gt; &amp; c\n"
+    )
+
+
+def test_htk_labels_are_in_units_of_100_ns_and_tile_the_recording():
+    tier = [Interval(0, 0.1, ""), Interval(0.1, 0.1, "skipped"), Interval(0.1, 0.35, "ˈæ"), Interval(0.35, 1, "a b")]
+    assert to_lab(tier) == "0 1000000 sil\n1000000 3500000 ˈæ\n3500000 10000000 a_b\n"
+
+
+def test_ctm_has_words_durations_and_confidences_where_there_are_any():
+    @dataclass(frozen=True)
+    class Sure(Interval):
+        confidence: float = 1.0
+
+    tier = [Interval(0, 0.5, ""), Interval(0.5, 0.75, "New York"), Sure(0.75, 1, "is", 0.25)]
+    assert to_ctm(tier, "my talk") == "my_talk 1 0.500 0.250 New_York\nmy_talk 1 0.750 0.250 is 0.250\n"
+
+
 def test_words_span_their_phonemes_and_later_sentences_are_shifted():
     alignment = Alignment(list("abcd"), [2, 0, 3, 1], frame_seconds=0.5)
     words = alignment.grouped([("ab", 0, 2), ("d", 3, 4)])
@@ -132,9 +164,12 @@ def test_words_span_their_phonemes_and_later_sentences_are_shifted():
 def test_the_ending_chooses_the_format_and_nothing_else_is_left_behind(tmp_path):
     alignment = Alignment(["a", "b"], [1, 2], 0.5)
     tiers = {"phones": alignment.intervals(), "words": alignment.grouped([("ab", 0, 2)])}
-    for name in ("x.TextGrid", "x.json", "x.srt"):
-        save_timestamps(tmp_path / name, tiers)
-    assert sorted(file.name for file in tmp_path.iterdir()) == ["x.TextGrid", "x.json", "x.srt"]
+    for ending in FORMATS:
+        save_timestamps(tmp_path / f"x{ending}", tiers, facts={"score": 0.5})
+    assert sorted(file.name for file in tmp_path.iterdir()) == sorted(f"x{ending}" for ending in FORMATS)
+    assert json.loads((tmp_path / "x.json").read_text(encoding="utf-8"))["score"] == 0.5
+    assert (tmp_path / "x.lab").read_text(encoding="utf-8") == to_lab(tiers["phones"])
+    assert (tmp_path / "x.ctm").read_text(encoding="utf-8") == to_ctm(tiers["words"], "x")
     assert read_textgrid((tmp_path / "x.TextGrid").read_text(encoding="utf-8"))[1] == tiers
     assert (tmp_path / "x.srt").read_text(encoding="utf-8") == to_srt(tiers["words"])
     save_timestamps(tmp_path / "x.srt", tiers, cue_tier="phones")
@@ -163,7 +198,7 @@ def test_a_failed_write_keeps_the_old_file(tmp_path):
         (lambda: to_textgrid({"t": []}), "positive length"),
         (lambda: to_textgrid({"t": [Interval(0, 2, "a")]}, seconds=1), "up to 2.0"),
         (lambda: to_textgrid({"t": [Interval(0, 2, "a"), Interval(1, 3, "b")]}), "'t': .* in order of time"),
-        (lambda: save_timestamps("x.lab", {"t": [Interval(0, 2, "a")]}), "ending in .TextGrid"),
+        (lambda: save_timestamps("x.txt", {"t": [Interval(0, 2, "a")]}), "ending in .TextGrid"),
         (lambda: save_timestamps("x.srt", {}), "at least one"),
         (lambda: save_timestamps("x.srt", {"t": [Interval(0, 1, "a")]}, cue_tier="words"), "expected one of 't'"),
     ],

@@ -1,18 +1,21 @@
-"""Timestamps: from durations to labelled intervals in seconds, and to TextGrid, JSON and SRT files."""
+"""Timestamps: from durations to labelled intervals in seconds, and to the files that other programs read."""
 
 from __future__ import annotations
 
+import html
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from clock_attention.files import write_atomically
 
+FORMATS = (".TextGrid", ".json", ".srt", ".vtt", ".lab", ".ctm")
 SNAP = 1e-6  # seconds: intervals this close touch; times that were added up rarely agree to the last digit
 
 
@@ -106,42 +109,88 @@ def to_textgrid(tiers: Tiers, seconds: float | None = None) -> str:
     return "\n".join(lines) + "\n"
 
 
-def to_json(tiers: Tiers, seconds: float | None = None) -> str:
-    """{"seconds": …, "tiers": {name: [{"start", "end", "label"}, …]}}; skipped tokens are kept, with start = end."""
+def to_json(tiers: Tiers, seconds: float | None = None, **facts: Any) -> str:
+    """{"seconds": …, "tiers": {name: [{"start", "end", "label"}, …]}}; skipped tokens are kept, with start = end.
+
+    `facts` about the whole stand between the two.
+    """
     content = {name: [asdict(interval) for interval in intervals] for name, intervals in tiers.items()}
-    return json.dumps({"seconds": _length(tiers, seconds), "tiers": content}, ensure_ascii=False, indent=2) + "\n"
+    whole = {"seconds": _length(tiers, seconds), **facts, "tiers": content}
+    return json.dumps(whole, ensure_ascii=False, indent=2) + "\n"
 
 
 def to_srt(intervals: Sequence[Interval]) -> str:
     """One subtitle cue per interval; those without a label or without length are left out."""
-    cues: list[str] = []
+    return "\n".join(
+        f"{number}\n{_clock_time(start, ',')} --> {_clock_time(end, ',')}\n{text}\n"
+        for number, (start, end, text) in enumerate(_cues(intervals), start=1)
+    )
+
+
+def to_vtt(intervals: Sequence[Interval]) -> str:
+    """The same as WebVTT, the subtitles of web pages."""
+    cues = [
+        f"{_clock_time(start, '.')} --> {_clock_time(end, '.')}\n{html.escape(text, quote=False)}\n"
+        for start, end, text in _cues(intervals)
+    ]
+    return "\n".join(["WEBVTT\n", *cues])
+
+
+def to_lab(intervals: Sequence[Interval], silence: str = "sil") -> str:
+    """HTK labels: start and end in units of 100 ns and a label. Blanks inside labels become underscores."""
+    lines = [
+        f"{round(interval.start * 1e7)} {round(interval.end * 1e7)} {_one_field(interval.label) or silence}"
+        for interval in intervals
+        if interval.end > interval.start
+    ]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def to_ctm(intervals: Sequence[Interval], recording: str) -> str:
+    """NIST's CTM: recording, channel, start, duration, word and, where intervals have one, a confidence of 0 … 1."""
+    lines = []
     for interval in intervals:
-        text = " ".join(interval.label.split())  # a blank line would end the cue
-        start, end = round(interval.start * 1000), round(interval.end * 1000)
-        if text and end > start:
-            cues.append(f"{len(cues) + 1}\n{_srt_time(start)} --> {_srt_time(end)}\n{text}\n")
-    return "\n".join(cues)
+        if word := _one_field(interval.label):
+            confidence = getattr(interval, "confidence", None)
+            line = f"{_one_field(recording)} 1 {interval.start:.3f} {interval.end - interval.start:.3f} {word}"
+            lines.append(line if confidence is None else f"{line} {min(max(confidence, 0.0), 1.0):.3f}")
+    return "".join(f"{line}\n" for line in lines)
 
 
 def save_timestamps(
-    path: str | Path, tiers: Tiers, *, seconds: float | None = None, cue_tier: str | None = None
+    path: str | Path,
+    tiers: Tiers,
+    *,
+    seconds: float | None = None,
+    cue_tier: str | None = None,
+    facts: Mapping[str, Any] | None = None,
 ) -> None:
-    """Write tiers as .TextGrid, .json or .srt, by the path's ending. SRT shows one tier: `cue_tier`, or the last."""
+    """Write tiers as one of `FORMATS`, by the path's ending.
+
+    TextGrid and JSON hold all tiers, and JSON also `facts`. The others hold one: subtitles `cue_tier`, or the last;
+    HTK labels the phones and CTM the words, if there are tiers of that name, else the last.
+    """
     path = Path(path)
     if not tiers:
         raise ValueError("tiers: got none, expected at least one, for example {'phones': alignment.intervals()}")
+    if cue_tier is not None and cue_tier not in tiers:
+        raise ValueError(f"cue_tier: got {cue_tier!r}, expected one of {', '.join(map(repr, tiers))}")
+    last = list(tiers)[-1]
     suffix = path.suffix.lower()
     if suffix == ".textgrid":
         text = to_textgrid(tiers, seconds)
     elif suffix == ".json":
-        text = to_json(tiers, seconds)
+        text = to_json(tiers, seconds, **(facts or {}))
     elif suffix == ".srt":
-        shown = list(tiers)[-1] if cue_tier is None else cue_tier
-        if shown not in tiers:
-            raise ValueError(f"cue_tier: got {cue_tier!r}, expected one of {', '.join(map(repr, tiers))}")
-        text = to_srt(tiers[shown])
+        text = to_srt(tiers[cue_tier or last])
+    elif suffix == ".vtt":
+        text = to_vtt(tiers[cue_tier or last])
+    elif suffix == ".lab":
+        text = to_lab(tiers.get("phones", tiers[last]))
+    elif suffix == ".ctm":
+        text = to_ctm(tiers.get("words", tiers[last]), path.stem)
     else:
-        raise ValueError(f"path: got {str(path)!r}, expected a name ending in .TextGrid, .json or .srt")
+        raise ValueError(f"path: got {str(path)!r}, expected a name ending in {', '.join(FORMATS)}")
     write_atomically(path, text)
 
 
@@ -179,8 +228,21 @@ def _quoted(text: str) -> str:
     return '"' + text.replace('"', '""') + '"'
 
 
-def _srt_time(milliseconds: int) -> str:
+def _cues(intervals: Sequence[Interval]) -> Iterator[tuple[int, int, str]]:
+    """Start and end in milliseconds, and the text in one line: a blank line would end the cue."""
+    for interval in intervals:
+        text = " ".join(interval.label.split())
+        start, end = round(interval.start * 1000), round(interval.end * 1000)
+        if text and end > start:
+            yield start, end, text
+
+
+def _one_field(label: str) -> str:
+    return "_".join(label.split())
+
+
+def _clock_time(milliseconds: int, point: str) -> str:
     seconds, milliseconds = divmod(milliseconds, 1000)
     minutes, seconds = divmod(seconds, 60)
     hours, minutes = divmod(minutes, 60)
-    return f"{hours:02}:{minutes:02}:{seconds:02},{milliseconds:03}"
+    return f"{hours:02}:{minutes:02}:{seconds:02}{point}{milliseconds:03}"

@@ -50,7 +50,8 @@ def speak(
         str, typer.Option(help="auto, hifigan, hifigan-universal, fast, griffin-lim, or the path of a vocoder.")
     ] = "auto",
     timestamps: Annotated[
-        Path | None, typer.Option(help="Also write sentences, words and phones: .TextGrid, .json or .srt.")
+        Path | None,
+        typer.Option(help="Also write words and phones: .TextGrid, .json, .srt, .vtt, .lab or .ctm."),
     ] = None,
     plot: Annotated[
         Path | None, typer.Option(help="Also draw clocks, attention and mel of the beginning: .png, .svg or .pdf.")

@@ -14,9 +14,7 @@ from torch import Tensor
 from clock_attention.files import check_writable, temporary_name
 from clock_attention.speech.audio.sound_file import SoundFile, SoundPipe, check_sound_path
 from clock_attention.speech.voice.speech import Speech, join
-from clock_attention.timestamps import Interval, save_timestamps
-
-TIMESTAMP_FORMATS = (".TextGrid", ".json", ".srt")
+from clock_attention.timestamps import FORMATS, Interval, save_timestamps
 
 
 class MelFile:
@@ -76,7 +74,7 @@ class Outputs:
         if mel is not None:
             check_ending(mel, (".npy",))
         if timestamps is not None:
-            check_ending(timestamps, TIMESTAMP_FORMATS)
+            check_ending(timestamps, FORMATS)
         if plot is not None:
             from clock_attention.speech.voice.figure import check_figure_path
 
