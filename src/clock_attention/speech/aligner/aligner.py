@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,6 +14,7 @@ from clock_attention.speech.aligner import search
 from clock_attention.speech.aligner.emissions import Emissions
 from clock_attention.speech.aligner.features import FRAME_SECONDS, RATE, features
 from clock_attention.speech.aligner.graph import Graph
+from clock_attention.speech.aligner.long import align_long
 from clock_attention.speech.aligner.model import SHIPPED, AlignerNet, load_model
 from clock_attention.speech.aligner.results import (
     AlignedInterval,
@@ -23,16 +24,23 @@ from clock_attention.speech.aligner.results import (
     TokenTimes,
 )
 from clock_attention.speech.aligner.transcript import OTHER, Transcript, transcript
-from clock_attention.speech.audio.wave import HIGHEST_RATE, LOWEST_RATE, Wave, load_audio, resample
+from clock_attention.speech.audio.wave import (
+    HIGHEST_RATE,
+    LOWEST_RATE,
+    Wave,
+    audio_seconds,
+    load_audio,
+    resample,
+    stream_audio,
+)
 from clock_attention.speech.text.phonemes import Phonemes, UnreadableTextError
 from clock_attention.speech.text.phonemizers import phonemizer
 
 QUIETEST = 1e-4  # peak of a recording that holds anything
 TOLERANCE = 4  # frames: 20 ms, within which confidence is counted
 SHARPNESS = 0.35  # neighbouring frames say nearly the same: their evidence is not to be multiplied in full
-
-
 FASTEST = 40.0  # sounds a second
+LONG = 60.0  # seconds: what is longer is aligned in pieces
 
 
 @dataclass(frozen=True)
@@ -66,22 +74,49 @@ class Aligner:
         *,
         sample_rate: int | None = None,
         posterior: bool = True,
+        report: Callable[[float], None] = lambda seconds: None,
     ) -> AlignedRecording:
         """Words and phones of a recording: a sound file, or samples of one channel with their rate.
+
+        Recordings of more than a minute are aligned piece by piece, in bounded memory; they have no posterior and no
+        clocks. `report` is then called with the seconds that were heard so far.
 
         Raises:
             AlignmentError: for a recording or a text that cannot be aligned, with the reason.
         """
+        phonemes = self.read(text)
+        if isinstance(audio, str | Path):
+            try:
+                if audio_seconds(audio) > LONG:
+                    return align_long(self, stream_audio(audio, RATE), phonemes, report)
+            except AlignmentError:
+                raise
+            except ValueError as error:
+                raise AlignmentError(str(error)) from None
         wave = self.wave(audio, sample_rate)
+        if len(wave) > LONG * RATE:
+            return align_long(self, [wave], phonemes, report)
+        return self.align_heard(self.emissions(wave), phonemes, len(wave) / RATE, posterior=posterior)
+
+    def read(self, text: str) -> Phonemes:
+        """How a text is read; an AlignmentError where nothing in it can be."""
         try:
-            phonemes = self.reader(text)
+            return self.reader(text)
         except UnreadableTextError as error:
             raise AlignmentError(str(error)) from None
+
+    @property
+    def threshold(self) -> float:
+        """Scores below it: the text is not what is said."""
+        return self.model.config.threshold
+
+    def align_heard(
+        self, emissions: Emissions, phonemes: Phonemes, duration: float, *, posterior: bool = False
+    ) -> AlignedRecording:
+        """Words and phones of what was heard in `duration` seconds."""
         script = transcript(phonemes, tolerant=True)
-        check_length(script, len(wave) / RATE)
-        emissions = self.emissions(wave)
+        check_length(script, duration)
         found = self.find(emissions, script.graph)
-        duration = len(wave) / RATE
         edges = np.minimum(found.edges * FRAME_SECONDS, duration)
         edges[-1] = duration
         return AlignedRecording(
@@ -89,7 +124,7 @@ class Aligner:
             words=words_of(found, edges, script),
             phones=phones_of(found, edges, script),
             score=found.score,
-            fits=found.score >= self.model.config.threshold,
+            fits=found.score >= self.threshold,
             flags=flags_of(found, edges, script),
             posterior=token_posterior(found.posterior, script) if posterior else None,
             source_clock=script.clock,
@@ -106,7 +141,7 @@ class Aligner:
         duration = len(samples) / RATE
         edges = np.minimum(found.edges * FRAME_SECONDS, duration)
         edges[-1] = duration
-        return token_times(found, edges, script, found.score >= self.model.config.threshold)
+        return token_times(found, edges, script, found.score >= self.threshold)
 
     def wave(self, audio: str | Path | ArrayLike, sample_rate: int | None) -> Wave:
         """16 kHz samples of one channel, or an error that says what is wrong with them."""

@@ -56,7 +56,11 @@ def build(units: Sequence[Unit], jumps: Sequence[tuple[int, int, float]] = ()) -
     start, final = np.full(offsets[-1], np.inf), np.full(offsets[-1], np.inf)
     for place in range(count):
         for state in range(offsets[place], offsets[place + 1]):
-            incoming[state].append((state, 0.0, False))
+            # Of several states that hear the same only the last may stay: otherwise the posterior would count every way
+            # to share the frames among them, and a shortest duration would be what it likes best.
+            hears = units[place].columns[state - offsets[place] :]
+            if len(hears) == 1 or hears[0] != hears[1]:
+                incoming[state].append((state, 0.0, False))
             if state > offsets[place]:
                 incoming[state].append((state - 1, 0.0, False))
         last = int(offsets[place + 1]) - 1
