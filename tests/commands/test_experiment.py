@@ -43,7 +43,7 @@ def test_a_dry_run_prints_the_plan_and_does_nothing(preset: str, tmp_path: Path)
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--preset", "huge"], "expected one of small, paper"),
+        (["--preset", "huge"], "expected one of small, rivals, paper"),
         (["--system", "clock"], "no system 'clock' in this experiment; there are parallel-clock"),
         (["--corpus", "natural"], "expected NAME=FOLDER"),
         (["--corpus", "other=x"], "no corpus 'other'"),

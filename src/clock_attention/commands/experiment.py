@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 
 def experiment(
     out: Annotated[Path, typer.Option(help="Folder of everything that the experiment makes.")],
-    preset: Annotated[str, typer.Option(help="small (CPU, synthetic speech) or paper (GPU, LJSpeech).")] = "small",
+    preset: Annotated[
+        str, typer.Option(help="small or rivals (CPU, synthetic speech), paper (GPU, LJSpeech).")
+    ] = "small",
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print the plan with estimated times.")] = False,
     prompts: Annotated[
         list[str] | None, typer.Option("--prompts", help="As for evaluate (default: arctic and harvard).")

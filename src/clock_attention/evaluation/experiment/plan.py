@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
-Comparison = Literal["best", "paper", "autoregressive"]
+Comparison = Literal["best", "paper", "autoregressive", "rivals"]
 COMPARISONS = {
     "best": "Shared recipe, found with clocks, handed to the dot product: several rates, normalized positions.",
     "paper": "Paper-like conditions: one speaking rate, absolute positions.",
     "autoregressive": "Autoregressive decoding, free running.",
+    "rivals": "Plain L1, several rates, normalized positions: what else could tell frames where they are.",
 }
 
 
@@ -43,6 +44,10 @@ SMALL = (
     Contestant("printed-clock", "autoregressive", ALL_PACES, (*AUTOREGRESSIVE, "clocks=unnormalized", *PLAIN)),
     Contestant("autoregressive-dot", "autoregressive", ALL_PACES, (*AUTOREGRESSIVE, "cross_attention=dot", *PLAIN)),
 )
+RIVALS = tuple(
+    Contestant(f"plain-{name}", "rivals", ALL_PACES, (f"cross_attention={name}", *PLAIN))
+    for name in ("clock", "dot", "larope", "uniform")
+)
 # LJSpeech has one pace: there it is learned from time-stretched mels.
 STRETCHED = ("positions=normalized", "stretch_share=0.5")
 NATURAL = ("natural",)
@@ -74,20 +79,22 @@ class Preset:
     changes: tuple[str, ...] = field(default=())  # to every training
 
 
+SYNTHETIC = Preset(
+    training="small-l1",
+    contestants=SMALL,
+    corpora={
+        "phrases": ("synthesize", "--shortest", "10", "--longest", "60"),
+        "natural": ("synthesize",),
+        "paces": ("synthesize", *(part for speed in SPEEDS for part in ("--speed", speed))),
+    },
+    licence="Apache-2.0, synthetic speech of hibari-tts",
+    teacher=True,
+    subset=200,
+    step_seconds=0.3,
+)
 PRESETS = {
-    "small": Preset(
-        training="small-l1",
-        contestants=SMALL,
-        corpora={
-            "phrases": ("synthesize", "--shortest", "10", "--longest", "60"),
-            "natural": ("synthesize",),
-            "paces": ("synthesize", *(part for speed in SPEEDS for part in ("--speed", speed))),
-        },
-        licence="Apache-2.0, synthetic speech of hibari-tts",
-        teacher=True,
-        subset=200,
-        step_seconds=0.3,
-    ),
+    "small": SYNTHETIC,
+    "rivals": replace(SYNTHETIC, contestants=RIVALS),
     "paper": Preset(
         training="paper",
         contestants=PAPER,

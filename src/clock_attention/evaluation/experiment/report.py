@@ -47,14 +47,16 @@ class Evidence:
 
     @property
     def pairs(self) -> list[tuple[str, str]]:
-        """Clock and dot attention of each comparison with parallel decoding."""
+        """Clock and dot attention of each comparison with parallel decoding; clocks and each of their rivals."""
         found = []
         for comparison in ("best", "paper"):
             members = [one.name for one in self.contestants if one.comparison == comparison]
             clock = [name for name in members if name.endswith("clock")]
             dot = [name for name in members if name.endswith("dot")]
             found += list(zip(clock, dot, strict=False))
-        return found
+        rivals = [one.name for one in self.contestants if one.comparison == "rivals"]
+        clock = [name for name in rivals if name.endswith("clock")]
+        return found + [(mine, other) for mine in clock for other in rivals if other != mine]
 
 
 def write_report(evidence: Evidence, folder: Path) -> tuple[Path, Path]:
