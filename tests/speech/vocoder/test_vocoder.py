@@ -19,7 +19,14 @@ from clock_attention.speech.audio.wave import resample
 from clock_attention.speech.corpus.teacher import TEACHER_RATE, Reading, Teacher
 from clock_attention.speech.vocoder import vocoder as vocoders
 from clock_attention.speech.vocoder.hifigan import Generator, HifiganConfig, load_generator
-from clock_attention.speech.vocoder.vocoder import GriffinLim, Hifigan, Vocoder, VocoderError, load_vocoder
+from clock_attention.speech.vocoder.vocoder import (
+    GriffinLim,
+    HarmonicVocoder,
+    Hifigan,
+    Vocoder,
+    VocoderError,
+    load_vocoder,
+)
 
 MEL = MelConfig.preset("hifigan")
 SMALL = {
@@ -151,15 +158,14 @@ def test_files_that_are_not_vocoders(folder: Path) -> None:
         load_vocoder(folder, MEL)
 
 
-def test_without_the_package_the_answer_is_an_extra_or_griffin_lim(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_package_the_answer_is_an_extra_or_the_vocoder_inside(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(vocoders, "PACKAGE", "no-such-package")
-    with pytest.raises(VocoderError, match=r"clock-attention\[vocoder\]"):
+    with pytest.raises(VocoderError, match=r"clock-attention\[hifigan\].*use fast"):
         load_vocoder("hifigan", MEL)
-    with pytest.warns(UserWarning, match="metallic"):
-        assert isinstance(load_vocoder("auto", MEL), GriffinLim)
+    assert isinstance(load_vocoder("auto", MEL), HarmonicVocoder)
 
 
-def test_auto_falls_back_for_a_mel_that_hifigan_does_not_know() -> None:
+def test_auto_falls_back_for_a_mel_that_no_trained_vocoder_knows() -> None:
     with pytest.warns(UserWarning, match="metallic"):
         vocoder = load_vocoder("auto", MelConfig.preset("paper"))
     assert vocoder.name == "griffin-lim"

@@ -1,72 +1,49 @@
-"""What the harmonic vocoder learns its excitation from: the pitch of a recording and the phase of its fundamental."""
+"""What the harmonic vocoder learns from: recordings with their mel and pitch."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+import torch
+from torch import Tensor
 
-from clock_attention.speech.audio.mel import MelConfig
-from clock_attention.speech.audio.wave import Wave
+from clock_attention.speech.audio.mel import MelSpectrogram
+from clock_attention.speech.audio.wave import Wave, resample
+from clock_attention.speech.vocoder.harmonic import HIGHEST_PITCH, HOP, LOWEST_PITCH, RATE, HarmonicConfig
 
-FloatArray = NDArray[np.floating]
-LOWEST, HIGHEST = 75.0, 500.0  # Hz, of the tracker
-UNVOICED = 160.0  # Hz, for a recording without any voice
-SMOOTHING = 769  # samples that the fundamental is averaged over: some periods
-LARGEST_CORRECTION = 0.04  # of the tracked pitch; beyond it the fundamental is too weak to be followed
+VOICED = 0.3  # confidence of the pitch tracker
 
 
-@dataclass(frozen=True)
-class Excitation:
-    """Of a wave cut to whole frames: phase of the fundamental in cycles per sample, pitch and voicing per frame."""
+class Analysed(NamedTuple):
+    """A recording on both grids."""
 
-    wave: Wave
-    phase: FloatArray
-    hertz: FloatArray
-    voiced: NDArray[np.bool_]
+    mel: Tensor  # (T, n_mels)
+    frequency: Tensor  # every HOP samples at RATE, 0 where unvoiced (N,)
+    wave: Tensor  # at RATE (N · HOP,)
 
 
-def analyse(wave: Wave, mel: MelConfig) -> Excitation:
-    """Track the pitch (probabilistic YIN), then follow the fundamental's own phase around it."""
-    import librosa
+class Analysis:
+    """Pitch by SwiftF0 (package `swift-f0`, weights inside)."""
 
-    hop, rate = mel.hop_length, mel.sample_rate
-    frames = len(wave) // hop
-    wave = wave[: frames * hop]
-    padded = np.pad(wave, mel.pad)
-    tracked, _, _ = librosa.pyin(
-        padded,
-        fmin=LOWEST,
-        fmax=HIGHEST,
-        sr=rate,
-        frame_length=mel.n_fft,
-        hop_length=hop,
-        resolution=0.2,
-        center=False,
-    )
-    hertz, voiced = filled(tracked[:frames])
-    middles = np.arange(frames) * hop + hop // 2
-    phase = np.cumsum(np.interp(np.arange(len(wave)), middles, hertz)) / rate
-    phase += drift(wave, phase)
-    refined = (phase[np.minimum(middles + hop // 2, len(wave) - 1)] - phase[middles - hop // 2]) / hop * rate
-    trusted = np.abs(refined / hertz - 1) < LARGEST_CORRECTION
-    return Excitation(wave, phase % 1.0, np.where(trusted, refined, hertz), voiced)
+    def __init__(self, config: HarmonicConfig) -> None:
+        from swift_f0 import SwiftF0
 
+        self.config = config
+        self.tracker = SwiftF0(threads=1, spin=False)
+        self.spectrogram = MelSpectrogram(config.mel)
 
-def filled(hertz: FloatArray) -> tuple[FloatArray, NDArray[np.bool_]]:
-    """Pitch through unvoiced frames too, between its neighbours, and where it was measured."""
-    voiced = np.nan_to_num(hertz) > 0
-    if not voiced.any():
-        return np.full(len(hertz), UNVOICED), voiced
-    places = np.flatnonzero(voiced)
-    return np.exp(np.interp(np.arange(len(hertz)), places, np.log(hertz[voiced]))), voiced
-
-
-def drift(wave: Wave, phase: FloatArray) -> FloatArray:
-    """Cycles by which the fundamental leads `phase`: it is turned down to zero frequency and smoothed."""
-    window = np.hanning(SMOOTHING) / np.hanning(SMOOTHING).sum()
-    size = 1 << (len(wave) + SMOOTHING).bit_length()
-    turned = np.fft.fft(wave * np.exp(-2j * np.pi * phase), size)
-    smooth = np.fft.ifft(turned * np.fft.fft(window, size))[SMOOTHING // 2 :][: len(wave)]
-    return np.unwrap(np.angle(smooth)) / (2 * np.pi)
+    def __call__(self, wave: Wave) -> Analysed:
+        """A wave at the mel's sample rate."""
+        rate = self.config.mel.sample_rate
+        mel = self.spectrogram(wave)
+        frames = int(len(mel) * self.config.mel.hop_length / rate * RATE / HOP)
+        found = self.tracker.detect(wave, rate, fmin=LOWEST_PITCH, fmax=HIGHEST_PITCH)
+        voiced, middles = found.confidence >= VOICED, (np.arange(frames) + 0.5) * HOP / RATE
+        frequency = np.zeros(frames)
+        if voiced.any():
+            height = np.interp(middles, found.timestamps[voiced], np.log(found.pitch_hz[voiced]))
+            frequency = np.exp(height) * (np.interp(middles, found.timestamps, voiced) > 0.5)
+        finer = resample(wave, rate, RATE)[: frames * HOP]
+        finer = np.pad(finer, (0, frames * HOP - len(finer)))
+        return Analysed(mel, torch.from_numpy(frequency).float(), torch.from_numpy(finer))

@@ -1,10 +1,10 @@
-"""A small vocoder: the network draws filters at the mel's frame rate; pulses and noise pass through them.
+"""A small vocoder: a network at 80 frames per second draws spectra; pulses at the pitch and free phases fill them.
 
-    wave = iSTFT(H · STFT(pulses(F0))) + iSTFT(σ · STFT(white noise))
+    wave = iSTFT( exp(a) · e^{iπ tanh(b)} · STFT(pulses(F0)) + exp(c) · e^{id} )
 
-F0 is estimated from the mel. H (magnitude, minimum phase and a learnt turn) has 257 bins every 128 samples; σ has wide
-bands every 64 samples, because noise needs time resolution and must not imitate harmonics. All layers are products of
-matrices over at most three frames, so the reach is finite (`HarmonicConfig.context`).
+The first term is the voice, the second everything that is not periodic. The pitch is estimated from the mel. Spectra
+have 601 bins every 300 samples at 24 kHz, as in hibari-tts (Apache-2.0), whose decoder the blocks and the head were
+initialised with: what was learned here is to read its features from a mel, then all of it on recordings.
 """
 
 from __future__ import annotations
@@ -14,28 +14,28 @@ import math
 from pathlib import Path
 from typing import Annotated
 
-import numpy as np
 import torch
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor, nn
-from torch.nn.functional import gelu, interpolate, pad
+from torch.nn.functional import gelu
 
 from clock_attention.speech.audio.mel import PRESETS, MelConfig
 from clock_attention.speech.vocoder.hifigan import VocoderError
 
+RATE, FFT, HOP = 24000, 1200, 300  # of the spectra that the network draws
+BINS = FFT // 2 + 1
 # A mel is normalised by these before the first layer: about the mean and deviation of speech.
 MEL_MEAN, MEL_SCALE = -5.0, 2.2
-TONE_FFT, NOISE_FFT = 512, 256
-TONE_BINS, NOISE_BINS = TONE_FFT // 2 + 1, NOISE_FFT // 2 + 1
-# Centres of the noise bands in Hz: wider apart than harmonics are.
-BANDS = np.concatenate([np.arange(0, 4001, 250), np.linspace(4000, 11025, 16)[1:]])
 LOWEST_PITCH, HIGHEST_PITCH, PITCH_CLASSES = 60.0, 600.0, 192
 NEIGHBOURS = 4  # classes to each side of the best that the pitch is averaged over
+MIDDLE_PITCH, PITCH_SCALE = 200.0, 3.0  # how the network is told the pitch: PITCH_SCALE · log(F0 / MIDDLE_PITCH)
+LOUDEST = 7.0  # log magnitude
+INPUT_KERNEL, BLOCK_KERNEL = 5, 7
 
 Width = Annotated[int, Field(ge=1, le=4096)]
-Dilations = Annotated[tuple[Annotated[int, Field(ge=1, le=64)], ...], Field(min_length=1, max_length=64)]
+Layers = Annotated[int, Field(ge=1, le=64)]
 
 
 class HarmonicConfig(BaseModel):
@@ -44,11 +44,13 @@ class HarmonicConfig(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     width: Width = 256
-    hidden: Width = 512
-    dilations: Dilations = (1, 2, 4, 1, 2, 4, 1, 2)
-    pitch_width: Width = 192
-    pitch_hidden: Width = 384
-    pitch_dilations: Dilations = (1, 2, 3, 1, 2)
+    front_layers: Layers = 2  # at the mel's frame rate
+    middle_layers: Layers = 3  # at 80 frames per second, as everything after them
+    reader_hidden: Width = 512
+    layers: Layers = 8
+    hidden: Width = 768
+    pitch_width: Width = 160
+    pitch_layers: Layers = 4
     mel: MelConfig = PRESETS["hifigan"]
 
     @model_validator(mode="after")
@@ -72,105 +74,139 @@ class HarmonicConfig(BaseModel):
             raise VocoderError(f"{path} is not JSON: {error}") from None
 
     @property
+    def ratio(self) -> float:
+        """Mel frames per frame of the spectra."""
+        return HOP / RATE * self.mel.frames_per_second
+
+    @property
+    def mel_context(self) -> int:
+        """Mel frames to each side that the pitch of a mel frame, or a feature of the front layers, depends on."""
+        return INPUT_KERNEL // 2 + BLOCK_KERNEL // 2 * max(self.pitch_layers, self.front_layers)
+
+    @property
     def context(self) -> int:
-        """Mel frames to each side that a frame of filters or of pitch depends on."""
-        return 1 + max(sum(self.dilations), sum(self.pitch_dilations))
-
-
-def three_frames(x: Tensor, dilation: int) -> Tensor:
-    """(B, T, C) → (B, T, 3 C): each frame between the ones `dilation` before and after it, zeros outside."""
-    padded = pad(x, (0, 0, dilation, dilation))
-    return torch.cat([padded[:, : -2 * dilation], x, padded[:, 2 * dilation :]], -1)
+        """Frames of the spectra to each side that a spectrum depends on through the later layers."""
+        return INPUT_KERNEL // 2 + BLOCK_KERNEL // 2 * (self.middle_layers + self.layers)
 
 
 class Block(nn.Module):
-    """x + down(gelu(up(three frames of norm(x))))."""
+    """ConvNeXt block over time, channels last."""
 
-    def __init__(self, width: int, hidden: int, dilation: int) -> None:
+    def __init__(self, width: int, hidden: int) -> None:
         super().__init__()
-        self.dilation = dilation
+        self.depthwise = nn.Conv1d(width, width, BLOCK_KERNEL, padding=BLOCK_KERNEL // 2, groups=width)
         self.norm = nn.LayerNorm(width)
-        self.up, self.down = nn.Linear(3 * width, hidden), nn.Linear(hidden, width)
+        self.inner, self.outer = nn.Linear(width, hidden), nn.Linear(hidden, width)
+        self.scale = nn.Parameter(torch.full((width,), 0.3))
 
     def forward(self, x: Tensor) -> Tensor:
-        hidden = gelu(self.up(three_frames(self.norm(x), self.dilation)), approximate="tanh")
-        return x + self.down(hidden)
+        y = self.norm(self.depthwise(x.transpose(1, 2)).transpose(1, 2))
+        return x + self.outer(gelu(self.inner(y), approximate="tanh")) * self.scale
 
 
-class Backbone(nn.Module):
-    """log-mel (B, T, n_mels) → features (B, T, outputs)."""
+class InputConv(nn.Conv1d):
+    """Convolution over time, channels last."""
 
-    def __init__(self, n_mels: int, width: int, hidden: int, dilations: tuple[int, ...], outputs: int) -> None:
+    def __init__(self, inputs: int, width: int) -> None:
+        super().__init__(inputs, width, INPUT_KERNEL, padding=INPUT_KERNEL // 2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return super().forward(x.transpose(1, 2)).transpose(1, 2)
+
+
+class PitchNetwork(nn.Module):
+    """log-mel (B, T, n_mels), normalised → scores of pitch classes (B, T, PITCH_CLASSES) and of voicing (B, T)."""
+
+    def __init__(self, n_mels: int, width: int, layers: int) -> None:
         super().__init__()
-        self.first = nn.Linear(3 * n_mels, width)
-        self.blocks = nn.ModuleList(Block(width, hidden, dilation) for dilation in dilations)
+        self.input = InputConv(n_mels, width)
+        self.blocks = nn.ModuleList(Block(width, 2 * width) for _ in range(layers))
         self.norm = nn.LayerNorm(width)
-        self.last = nn.Linear(width, outputs)
+        self.output = nn.Linear(width, PITCH_CLASSES + 1)
 
-    def forward(self, mel: Tensor) -> Tensor:
-        x = self.first(three_frames((mel - MEL_MEAN) / MEL_SCALE, 1))
+    def forward(self, mel: Tensor) -> tuple[Tensor, Tensor]:
+        x = self.input(mel)
         for block in self.blocks:
             x = block(x)
-        return self.last(self.norm(x))
+        scores = self.output(self.norm(x))
+        return scores[..., :-1], scores[..., -1]
 
 
 class HarmonicNetwork(nn.Module):
-    """log-mel → filters of the harmonic and the noise part, and the pitch."""
-
-    to_bins: Tensor
-    to_bands: Tensor
-    bands_to_bins: Tensor
+    """log-mel → pitch, and with it the spectra of the voice and of the rest."""
 
     def __init__(self, config: HarmonicConfig) -> None:
         super().__init__()
         self.config = config
-        n_mels, hop = config.mel.n_mels, config.mel.hop_length
-        self.tones, self.noises = hop // (TONE_FFT // 4), hop // (NOISE_FFT // 4)  # filters per mel frame
-        outputs = self.tones * 3 * TONE_BINS + self.noises * len(BANDS)
-        self.filters = Backbone(n_mels, config.width, config.hidden, config.dilations, outputs)
-        self.pitch = Backbone(n_mels, config.pitch_width, config.pitch_hidden, config.pitch_dilations, PITCH_CLASSES)
-        # Where each mel bin lies among spectrum bins and noise bands: the envelope to begin with, which learning bends.
-        self.register_buffer("to_bins", torch.zeros(n_mels, TONE_BINS))
-        self.register_buffer("to_bands", torch.zeros(n_mels, len(BANDS)))
-        self.register_buffer("bands_to_bins", torch.zeros(len(BANDS), NOISE_BINS))
+        self.pitch = PitchNetwork(config.mel.n_mels, config.pitch_width, config.pitch_layers)
+        self.input = InputConv(config.mel.n_mels, config.width)
+        self.front = nn.ModuleList(Block(config.width, config.reader_hidden) for _ in range(config.front_layers))
+        self.pitch_input = InputConv(2, config.width)
+        self.middle = nn.ModuleList(Block(config.width, config.reader_hidden) for _ in range(config.middle_layers))
+        self.bridge = nn.Linear(config.width, config.width)
+        self.decoder = nn.ModuleList(Block(config.width, config.hidden) for _ in range(config.layers))
+        self.norm = nn.LayerNorm(config.width)
+        self.head = nn.Linear(config.width, 4 * BINS)
 
-    def forward(self, mel: Tensor) -> tuple[Tensor, Tensor]:
-        """log-mel (B, T, n_mels) → H (B, T · tones, bins), complex, and log σ (B, T · noises, noise bins)."""
-        batch, frames, _ = mel.shape
-        features = self.filters(mel).float()
-        mel = mel.float()
-        split = self.tones * 3 * TONE_BINS
-        shape = features[..., :split].reshape(batch, frames * self.tones, 3, TONE_BINS)
-        log_tone = (shape[:, :, 0] + finer(mel, self.tones) @ self.to_bins - 2).clamp(-16, 4)
-        bands = features[..., split:].reshape(batch, frames * self.noises, len(BANDS))
-        log_noise = ((bands + finer(mel, self.noises) @ self.to_bands - 2) @ self.bands_to_bins).clamp(-13, 2)
-        turn = torch.complex(1 + shape[:, :, 1], shape[:, :, 2])
-        turn = turn * (turn.real.square() + turn.imag.square() + 1e-6).rsqrt()
-        return torch.polar(log_tone.exp(), minimum_phase(log_tone)) * turn, log_noise
+    def forward(self, mel: Tensor, frequency: Tensor, places: Tensor) -> Tensor:
+        """log-mel (B, T, n_mels), F0 (B, N), 0 where unvoiced, and where among the mel frames each is (N,)
+        → log magnitude and phase of the voice's filter and of the rest (B, N, 4 · BINS)."""
+        return self.spectra(self.features(mel, frequency, places))
 
-    def frequency(self, mel: Tensor) -> Tensor:
-        """log-mel (B, T, n_mels) → F0 in Hz (B, T), also where there is no voice."""
-        return pitch_of(self.pitch(mel))
+    def features(self, mel: Tensor, frequency: Tensor, places: Tensor) -> Tensor:
+        """What the decoder reads (B, N, width)."""
+        x = self.input(normalised(mel))
+        for block in self.front:
+            x = block(x)
+        voiced = (frequency > 0).to(x.dtype)
+        height = PITCH_SCALE * (frequency.clamp(min=LOWEST_PITCH) / MIDDLE_PITCH).log() * voiced
+        x = between(x, places) + self.pitch_input(torch.stack([height.to(x.dtype), voiced], -1))
+        for block in self.middle:
+            x = block(x)
+        return self.bridge(x)
 
+    def spectra(self, features: Tensor) -> Tensor:
+        for block in self.decoder:
+            features = block(features)
+        return self.head(self.norm(features))
 
-def finer(mel: Tensor, rate: int) -> Tensor:
-    """(B, T, n) → (B, T · rate, n), linearly between the middles of frames."""
-    return interpolate(mel.transpose(1, 2), scale_factor=rate, mode="linear").transpose(1, 2)
-
-
-def minimum_phase(log_magnitude: Tensor) -> Tensor:
-    """Phase (..., bins) of the minimum-phase filter: the causal half of the cepstrum, doubled."""
-    cepstrum = torch.fft.irfft(torch.complex(log_magnitude, torch.zeros_like(log_magnitude)))
-    half = cepstrum.shape[-1] // 2
-    causal = torch.cat([cepstrum[..., :1], 2 * cepstrum[..., 1:half], cepstrum[..., half : half + 1]], -1)
-    return torch.fft.rfft(causal, n=2 * half).imag
+    def frequency(self, mel: Tensor, places: Tensor) -> Tensor:
+        """F0 in Hz at the places (B, N); 0 where there is no voice."""
+        classes, voicing = self.pitch(normalised(mel))
+        voiced = between(voicing[..., None].float(), places)[..., 0] > 0
+        return pitch_of(between(classes.float(), places)) * voiced
 
 
-def pitch_of(logits: Tensor) -> Tensor:
+def normalised(mel: Tensor) -> Tensor:
+    return (mel - MEL_MEAN) / MEL_SCALE
+
+
+def mel_places(config: HarmonicConfig, first: int, count: int) -> Tensor:
+    """Where among mel frames the spectra `first` … `first + count` lie. Spectrum 0 is at the wave's first sample, mel
+    frame 0 half a hop later.  (count,)"""
+    return torch.arange(first, first + count, dtype=torch.float64) * config.ratio - 0.5
+
+
+def between(x: Tensor, places: Tensor) -> Tensor:
+    """(B, T, C) at fractional places → (B, N, C), linearly; the first or last frame beyond the ends."""
+    last = x.shape[1] - 1
+    places = places.to(x.device).clamp(0, last)
+    left = places.floor().long().clamp(max=max(last - 1, 0))
+    weight = (places - left).to(x.dtype)[None, :, None]
+    return x[:, left] * (1 - weight) + x[:, (left + 1).clamp(max=last)] * weight
+
+
+def pitch_classes(hertz: Tensor) -> Tensor:
+    """Where among the classes, as a fraction, a frequency lies."""
+    share = (hertz.clamp(LOWEST_PITCH, HIGHEST_PITCH) / LOWEST_PITCH).log() / math.log(HIGHEST_PITCH / LOWEST_PITCH)
+    return share * (PITCH_CLASSES - 1)
+
+
+def pitch_of(scores: Tensor) -> Tensor:
     """Class scores (..., PITCH_CLASSES) → Hz: the mean of log F0 around the best class."""
-    classes = torch.arange(PITCH_CLASSES, device=logits.device)
-    best = logits.argmax(-1, keepdim=True)
-    weights = logits.float().masked_fill((classes - best).abs() > NEIGHBOURS, -math.inf).softmax(-1)
+    classes = torch.arange(PITCH_CLASSES, device=scores.device)
+    best = scores.argmax(-1, keepdim=True)
+    weights = scores.masked_fill((classes - best).abs() > NEIGHBOURS, -math.inf).softmax(-1)
     place = (weights * classes).sum(-1) / (PITCH_CLASSES - 1)
     return LOWEST_PITCH * (HIGHEST_PITCH / LOWEST_PITCH) ** place
 

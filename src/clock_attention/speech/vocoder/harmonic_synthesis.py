@@ -1,4 +1,4 @@
-"""The harmonic vocoder at work: excitation, filtering, overlap-add, block by block.
+"""The harmonic vocoder at work: pulses, spectra, overlap-add, another sample rate, block by block.
 
 Blocks lie on a fixed grid of frames, whatever pieces the mel arrives in. So a stream is the whole, bit by bit, and
 memory does not grow with length.
@@ -9,55 +9,97 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Iterable, Iterator
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn.functional import interpolate, pad
+from torch.nn.functional import pad
 
 from clock_attention.speech.audio.mel import MelConfig
 from clock_attention.speech.audio.wave import Wave
-from clock_attention.speech.vocoder.harmonic import NOISE_FFT, TONE_FFT, HarmonicNetwork, load_network
+from clock_attention.speech.vocoder.harmonic import (
+    BINS,
+    FFT,
+    HOP,
+    LOUDEST,
+    RATE,
+    HarmonicNetwork,
+    load_network,
+    mel_places,
+)
 
-HIGHEST_HARMONIC = 10500.0  # Hz
-# Frames in a block: short ones first, so that sound begins soon; long ones later, so that little is computed twice.
-FIRST_BLOCKS, BLOCK = (24, 40, 64), 128
-MARGIN = 2  # frames of excitation to each side of a block that overlapping windows reach
+LEAST_HERTZ, HIGHEST_HARMONIC = 40.0, 11000.0  # below the first there is no voice
+# Spectra in a block: few at first, so that sound begins soon; many later, so that little is computed twice.
+FIRST_BLOCKS, BLOCK = (20, 32, 64), 128
+# Hop m is made of spectra m − 1 … m + 2; spectrum k sees hops k − 2 … k + 1; pulses see the pitch of the next hops.
+OVERLAP, SOURCE = 3, 4  # hops and frames of pitch to each side of a block that it depends on
+INPUT, OUTPUT, TAPS = 160, 147, 32  # resampling: that many samples at 24,000 Hz are as many at 22,050; taps to a side
 
 
 def pulses(phase: Tensor, frequency: Tensor) -> Tensor:
-    """Σ cos(2π h · phase) over harmonics below `HIGHEST_HARMONIC`, in closed form. Phase in cycles."""
+    """Σ cos(2π h · phase) over harmonics below `HIGHEST_HARMONIC`, in closed form. Phase in cycles.
+
+    The next harmonic is faded in, so that the sum does not jump where a gliding pitch makes room for it.
+    """
     angle = 2 * math.pi * phase
-    harmonics = torch.floor(HIGHEST_HARMONIC / frequency) + 0.5
+    count = torch.floor(HIGHEST_HARMONIC / frequency)
     below = 2 * torch.sin(angle / 2)
     peak = below.abs() < 2e-3
-    return torch.where(peak, harmonics, torch.sin(harmonics * angle) / below.masked_fill(peak, 1.0)) - 0.5
+    whole = torch.where(peak, count + 0.5, torch.sin((count + 0.5) * angle) / below.masked_fill(peak, 1.0)) - 0.5
+    return whole + (HIGHEST_HARMONIC / frequency - count) * torch.cos((count + 1) * angle)
 
 
-def short_time(wave: Tensor, window: Tensor) -> Tensor:
-    """(B, samples) → (B, samples / hop, bins), four windows overlapping, each in the middle of its hop.
+def excitation(frequency: Tensor, phase: Tensor) -> tuple[Tensor, Tensor]:
+    """Pulses over the inner hops of F0 (N + 2,), 0 where unvoiced; `phase` is that before the first inner hop.
 
-    Scaled so that white noise of unit variance has unit variance.
+    Returns the wave and the phase after every sample, in cycles: (N, HOP) twice. A frame's pitch is that of the middle
+    of its hop; between middles it changes linearly.
     """
-    size, hop = len(window), len(window) // 4
-    padded = pad(wave, ((size - hop) // 2, (size - hop) // 2))
-    return torch.fft.rfft(padded.unfold(-1, size, hop) * window) / window.square().sum().sqrt()
+    double = frequency.double()
+    share = (torch.arange(HOP, device=frequency.device) + 0.5) / HOP - 0.5  # from the middle of a hop, in hops
+    near, before, after = double[1:-1, None], double[:-2, None], double[2:, None]
+    hertz = near + share.abs() * (torch.where(share < 0, before, after) - near)  # (N, HOP)
+    voiced = hertz > LEAST_HERTZ
+    hertz = hertz.clamp(min=LEAST_HERTZ)
+    cycles = phase + (hertz.flatten().cumsum(0) / RATE).view_as(hertz)
+    # Around 0, where the pulses are, so that rounding is relative to the distance from them.
+    return pulses(((cycles + 0.5) % 1.0 - 0.5).float(), hertz.float()) * voiced, cycles
 
 
-def overlap_add(spectrum: Tensor, window: Tensor) -> Tensor:
-    """(B, frames, bins) → (B, frames · hop): undoes `short_time`, but for the outermost windows."""
-    size, hop = len(window), len(window) // 4
-    pieces = torch.fft.irfft(spectrum, size) * (window * window.square().sum().sqrt() / 1.5)  # Σ hann² = 1.5
-    quarters = pieces.unflatten(-1, (4, hop))  # (B, frames, 4, hop)
-    wave = sum((pad(quarters[:, :, k], (0, 0, k, 3 - k)) for k in range(1, 4)), pad(quarters[:, :, 0], (0, 0, 0, 3)))
-    begin = (size - hop) // 2
-    return wave.flatten(1)[:, begin : begin + spectrum.shape[1] * hop]
+def spectrum_of_pulses(wave: Tensor, window: Tensor) -> Tensor:
+    """(..., samples) → (..., samples / HOP − 3, BINS): windows of FFT samples every HOP; a cosine peaks at 1."""
+    return torch.fft.rfft(wave.unfold(-1, FFT, HOP) * (window / (FFT / 4)))
+
+
+def filled_spectra(drawn: Tensor, source: Tensor) -> Tensor:
+    """What the network drew (..., N, 4 · BINS) and the spectra of pulses (..., N, BINS) → spectra of the wave."""
+    loudness, turn, rest, phase = drawn.float().split(BINS, -1)
+    voice = torch.polar(loudness.clamp(max=LOUDEST).exp(), math.pi * torch.tanh(turn)) * source
+    return voice + torch.polar(rest.clamp(max=LOUDEST).exp(), phase)
+
+
+def overlap_add(spectra: Tensor, window: Tensor) -> Tensor:
+    """(..., N, BINS) → (..., (N + 3) · HOP): the inverse transforms, windowed again; Σ hann² = 1.5."""
+    quarters = (torch.fft.irfft(spectra, FFT) * (window / 1.5)).unflatten(-1, (FFT // HOP, HOP))  # (..., N, 4, HOP)
+    parts = [pad(quarters[..., k, :], (0, 0, k, 3 - k)) for k in range(4)]
+    return (parts[0] + parts[1] + parts[2] + parts[3]).flatten(-2)
+
+
+@cache
+def resampling() -> Tensor:
+    """(INPUT + 2 TAPS, OUTPUT): from 24,000 to 22,050 Hz, a windowed sinc that ends at the lower rate's limit."""
+    place = np.arange(OUTPUT)[None] * INPUT / OUTPUT + TAPS
+    distance = np.arange(INPUT + 2 * TAPS)[:, None] - place  # in samples at the higher rate
+    cut = 0.97 * OUTPUT / INPUT
+    window = np.where(np.abs(distance) < TAPS, np.i0(8.0 * np.sqrt(np.maximum(0, 1 - (distance / TAPS) ** 2))), 0)
+    taps = np.sinc(cut * distance) * window
+    return torch.from_numpy((taps / taps.sum(0)).astype(np.float32))
 
 
 def block_edges() -> Iterator[int]:
-    """Ends of blocks on the grid of frames."""
+    """Ends of blocks on the grid of spectra."""
     end = 0
     for size in FIRST_BLOCKS:
         yield (end := end + size)
@@ -66,21 +108,18 @@ def block_edges() -> Iterator[int]:
 
 
 class HarmonicVocoder:
-    """log-mel (frames, n_mels) → wave, whole or as a stream; the noise is drawn from `seed`."""
+    """log-mel (frames, n_mels) → wave, whole or as a stream."""
 
-    def __init__(
-        self, folder: Path, *, name: str = "harmonic", seed: int = 0, device: torch.device | str = "cpu"
-    ) -> None:
-        self.name, self.folder, self.seed = name, folder, seed
+    def __init__(self, folder: Path, *, name: str = "harmonic", device: torch.device | str = "cpu") -> None:
+        self.name, self.folder = name, folder
         self.device = torch.device(device)
         self.network: HarmonicNetwork = load_network(folder).to(self.device)
-        self.tone_window = torch.hann_window(TONE_FFT, device=self.device)
-        self.noise_window = torch.hann_window(NOISE_FFT, device=self.device)
+        self.window = torch.hann_window(FFT, device=self.device)
 
     @cached_property
     def fingerprint(self) -> str:
         files = (self.folder / "model.safetensors", self.folder / "config.json")
-        return hashlib.sha256(b"\0".join([*(file.read_bytes() for file in files), b"%d" % self.seed])).hexdigest()[:16]
+        return hashlib.sha256(b"\0".join(file.read_bytes() for file in files)).hexdigest()[:16]
 
     @property
     def mel(self) -> MelConfig:
@@ -104,69 +143,85 @@ class HarmonicVocoder:
 
 
 class Synthesis:
-    """One utterance in the making: frames not yet needed for the last time, the phase, and the noise drawn so far."""
+    """One utterance in the making: what is still needed of its mel, the phase, and samples not yet resampled."""
 
     def __init__(self, vocoder: HarmonicVocoder) -> None:
         self.vocoder, self.network = vocoder, vocoder.network
-        # What a sample depends on: windows reach MARGIN frames, the pitch between frames one more, then the network.
-        self.context = self.network.config.context + MARGIN + 2
-        self.hop = vocoder.mel.hop_length
-        self.frames = torch.zeros(0, vocoder.mel.n_mels, device=vocoder.device)
-        self.first = 0  # index of the first frame kept
-        self.done = 0  # frames spoken
+        self.config = self.network.config
+        self.reach = self.config.context + SOURCE  # spectra to each side that a block depends on
+        self.mel = torch.zeros(0, vocoder.mel.n_mels, device=vocoder.device)
+        self.first = 0  # index of the first mel frame kept
+        self.done = 0  # hops synthesised
         self.edges = block_edges()
         self.edge = next(self.edges)
-        self.phase = 0.0  # cycles at the first sample of frame `done - MARGIN`
-        self.generator = np.random.default_rng(vocoder.seed)
-        self.noise = np.zeros(0, np.float32)  # from frame max(0, done - MARGIN) on
+        self.phase = torch.zeros((), dtype=torch.float64, device=vocoder.device)  # before hop max(0, done − OVERLAP)
+        self.samples = torch.zeros(TAPS, device=vocoder.device)  # at 24,000 Hz, from TAPS before the next output on
+        self.spoken = 0  # samples at 22,050 Hz
 
     def push(self, mel: Tensor) -> Iterator[Wave]:
-        self.frames = torch.cat([self.frames, mel.detach().to(self.frames)])
-        while self.first + len(self.frames) >= self.edge + self.context:
-            yield self._block(self.edge)
+        self.mel = torch.cat([self.mel, mel.detach().to(self.mel)])
+        while self.first + len(self.mel) >= self.mel_needed(self.edge + self.reach):
+            yield from self._block(self.edge, self.edge + self.reach)
             self.edge = next(self.edges)
 
     def finish(self) -> Iterator[Wave]:
-        end = self.first + len(self.frames)
-        while self.done < end:
-            yield self._block(min(self.edge, end))
+        total = (self.first + len(self.mel)) * self.vocoder.mel.hop_length
+        if not total:
+            return
+        last = math.ceil((math.ceil(total / OUTPUT) * INPUT + 2 * TAPS) / HOP) + 1
+        while self.spoken < total:
+            end = min(self.edge, last)
+            for wave in self._block(end, min(end + self.reach, last)):
+                yield wave[: len(wave) - max(0, self.spoken - total)]
             self.edge = next(self.edges)
 
-    @torch.inference_mode()
-    def _block(self, end: int) -> Wave:
-        """The wave of frames `done` … `end`."""
-        network, hop, start = self.network, self.hop, self.done
-        total = self.first + len(self.frames)
-        begin, stop = max(0, start - self.context), min(total, end + self.context)
-        mel = self.frames[None, begin - self.first : stop - self.first]
-        tone, log_noise = network(mel)
-        frequency = network.frequency(mel)[:, None]  # (1, 1, frames)
-        # Excitation of the block and of what its outermost windows reach.
-        left, right = max(0, start - MARGIN), min(total, end + MARGIN)
-        inner = slice((left - begin) * hop, (right - begin) * hop)
-        hertz = interpolate(frequency, scale_factor=hop, mode="linear")[0, :, inner]  # (1, samples)
-        phase = self.phase + torch.cumsum(hertz.double() / self.vocoder.mel.sample_rate, -1)
-        source = pulses(phase.remainder(1).float(), hertz)
-        noise = self._draw((right - left) * hop).to(source)[None]
-        tone = tone[:, (left - begin) * network.tones : (right - begin) * network.tones]
-        log_noise = log_noise[:, (left - begin) * network.noises : (right - begin) * network.noises]
-        vocoder = self.vocoder
-        voiced = overlap_add(tone * short_time(source, vocoder.tone_window), vocoder.tone_window)
-        hiss = overlap_add(log_noise.exp() * short_time(noise, vocoder.noise_window), vocoder.noise_window)
-        wave = (voiced + hiss)[0, (start - left) * hop : (end - left) * hop].clamp(-1, 1)
-        # Keep what the next block needs.
-        self.done, following = end, max(0, end - MARGIN)
-        if following > left:
-            self.phase = phase[0, (following - left) * hop - 1].item()
-            self.noise = self.noise[(following - left) * hop :]
-        keep = max(0, end - self.context)
-        self.frames, self.first = self.frames[keep - self.first :].clone(), keep
-        return wave.cpu().numpy()
+    def mel_needed(self, stop: int) -> int:
+        """Mel frames that spectra up to this one depend on."""
+        return math.ceil(stop * self.config.ratio) + self.config.mel_context + 1
 
-    def _draw(self, samples: int) -> Tensor:
-        """Noise from where the last block's was kept; what was drawn before is used again."""
-        missing = samples - len(self.noise)
-        if missing > 0:
-            fresh = self.generator.standard_normal(missing, dtype=np.float32)
-            self.noise = np.concatenate([self.noise, fresh])
-        return torch.from_numpy(self.noise[:samples])
+    @torch.inference_mode()
+    def _block(self, end: int, stop: int) -> Iterator[Wave]:
+        """Hops `done` … `end`, from spectra up to `stop`."""
+        start, self.done = self.done, end
+        begin = max(0, start - self.reach)
+        places = mel_places(self.config, begin, stop - begin) - self.first
+        mel = self.mel[None, : self.mel_needed(stop) - self.first]  # always the same, however much has arrived
+        frequency = self.network.frequency(mel, places)
+        drawn = self.network(mel, frequency, places)[0]  # (stop − begin, 4 · BINS)
+        self._forget(max(0, end - self.reach))
+        source = self._source(frequency[0], begin, start, end)
+        left, right = max(0, start - 1), min(end + 2, stop)
+        spectra = filled_spectra(drawn[left - begin : right - begin], source[left - start + 1 :][: right - left])
+        wave = overlap_add(spectra, self.vocoder.window)  # from hop left − 2 on
+        wave = wave[(start - left + 2) * HOP :][: (end - start) * HOP]
+        self.samples = torch.cat([self.samples, wave])
+        yield from self._resampled()
+
+    def _source(self, frequency: Tensor, begin: int, start: int, end: int) -> Tensor:
+        """Spectra `start − 1` … `end + 2` of the pulses; F0 is known from `begin` on.  (end − start + 3, BINS)"""
+        left = max(0, start - OVERLAP)  # the first hop that has pulses
+        known = frequency[max(left - 1, 0) - begin : end + SOURCE - begin]
+        missing = end + SOURCE - max(left - 1, 0) - len(known)
+        known = pad(known[None, None], (int(left == 0), missing), mode="replicate")[0, 0]
+        wave, cycles = excitation(known, self.phase)  # hops left … end + OVERLAP
+        following = max(0, end - OVERLAP)
+        if following > left:
+            self.phase = cycles[following - left - 1, -1] % 1.0
+        wave = pad(wave.flatten(), ((left - start + OVERLAP) * HOP, 0))  # silence before the utterance
+        return spectrum_of_pulses(wave, self.vocoder.window)
+
+    def _resampled(self) -> Iterator[Wave]:
+        """As many whole pieces as the samples allow."""
+        pieces = (len(self.samples) - 2 * TAPS) // INPUT
+        if pieces < 1:
+            return
+        wave = self.samples.unfold(0, INPUT + 2 * TAPS, INPUT)[:pieces] @ resampling().to(self.samples.device)
+        self.samples = self.samples[pieces * INPUT :]
+        self.spoken += wave.numel()
+        yield wave.flatten().clamp(-1.0, 1.0).cpu().numpy()
+
+    def _forget(self, begin: int) -> None:
+        """Mel frames that no spectrum from `begin` on depends on."""
+        first = max(0, math.floor(begin * self.config.ratio) - self.config.mel_context - 2)
+        self.mel = self.mel[max(0, first - self.first) :]
+        self.first = max(first, self.first)

@@ -1,75 +1,43 @@
-"""What the harmonic vocoder is trained by: a likelihood, distances between spectra, and discriminators."""
+"""What the harmonic vocoder is trained by on recordings: distances between spectra, and discriminators."""
 
 from __future__ import annotations
 
-import math
+from functools import cache
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import interpolate, leaky_relu, pad, relu
+from torch.nn.functional import leaky_relu, relu
 
-from clock_attention.speech.vocoder.harmonic import HIGHEST_PITCH, LOWEST_PITCH, NOISE_FFT, PITCH_CLASSES
-from clock_attention.speech.vocoder.harmonic_synthesis import short_time
+from clock_attention.speech.vocoder.harmonic import RATE
 
-# Short windows see where in a period the energy is, long ones tell harmonics from noise.
-LIKELIHOOD_SIZES = (128, 256, 1024, 2048)
-DISTANCE_SIZES = (512, 1024, 2048)
+# Short windows see where in a period the energy is, long ones tell harmonics from noise. (window, mel bins)
+DISTANCE_SIZES = ((300, 20), (600, 40), (1200, 80), (2400, 120))
 DISCRIMINATOR_SIZES = (256, 512, 1024)
-EDGE = 1024  # samples at both ends of a crop that its mel does not fully see
-FAINTEST = 1e-9  # variance, about that of 16-bit quantisation
 
 
-def magnitude(wave: Tensor, size: int) -> Tensor:
-    spectrum = short_time(wave, torch.hann_window(size, device=wave.device))
-    return (spectrum.real.square() + spectrum.imag.square() + 1e-9).sqrt()
+def short_time(wave: Tensor, size: int) -> Tensor:
+    """(B, samples) → (B, frames, bins), four windows overlapping; white noise of unit variance has unit variance."""
+    window = torch.hann_window(size, device=wave.device)
+    return torch.fft.rfft(wave.unfold(-1, size, size // 4) * window) / window.square().sum().sqrt()
 
 
-def likelihood(target: Tensor, voiced: Tensor, log_noise: Tensor) -> Tensor:
-    """Negative log-likelihood of the target's magnitudes, without constants: Rice's distribution.
+@cache
+def mel_filters(size: int, bins: int) -> Tensor:
+    import librosa
 
-    A spectrum of known magnitude `|voiced|` and unknown phase plus complex Gaussian noise of variance σ². Unlike a
-    distance it has its optimum at the right amount of noise.
-    """
-    total = target.new_zeros(())
-    for size in LIKELIHOOD_SIZES:
-        edge = math.ceil(EDGE / (size // 4))
-        inner = slice(edge, -edge)
-        r, nu = magnitude(target, size)[:, inner], magnitude(voiced, size)[:, inner]
-        variance = noise_variance(log_noise, size)[:, inner] + FAINTEST
-        bessel = torch.special.i0e(2 * r * nu / variance).log()
-        total = total + (variance.log() + (r - nu).square() / variance - bessel).mean()
-    return total
-
-
-def noise_variance(log_noise: Tensor, size: int) -> Tensor:
-    """log σ (B, frames, bins) of windows of `NOISE_FFT` → variance in windows of another size, a power of two."""
-    variance = (2 * log_noise).exp()
-    steps = int(math.log2(size / NOISE_FFT))
-    if steps < 0:
-        variance = interpolate(variance.transpose(1, 2), scale_factor=2.0**-steps, mode="linear").transpose(1, 2)
-    for _ in range(steps):
-        padded = pad(variance.transpose(1, 2), (1, 1), mode="replicate").transpose(1, 2)
-        near, far = padded[:, 1:-1:2] + padded[:, 2::2], padded[:, :-2:2] + padded[:, 3::2]
-        variance = 0.4 * near + 0.1 * far
-    return interpolate(variance, size=size // 2 + 1, mode="linear", align_corners=True)
+    return torch.from_numpy(librosa.filters.mel(sr=RATE, n_fft=size, n_mels=bins, fmax=RATE / 2).T.copy())
 
 
 def spectral_distance(target: Tensor, wave: Tensor) -> Tensor:
-    """Relative Frobenius distance plus L1 of logarithms, averaged over resolutions (Yamamoto et al., 2020)."""
+    """L1 of log-mels plus half the relative Frobenius distance of magnitudes, averaged over resolutions."""
     total = target.new_zeros(())
-    for size in DISTANCE_SIZES:
-        x, y = magnitude(target, size), magnitude(wave, size)
-        total = total + (x - y).norm() / (x.norm() + 1e-3) + ((x + 1e-4).log() - (y + 1e-4).log()).abs().mean()
+    for size, bins in DISTANCE_SIZES:
+        spectra = [short_time(signal, size) for signal in (target, wave)]
+        x, y = ((s.real.square() + s.imag.square() + 1e-10).sqrt() for s in spectra)
+        filters = mel_filters(size, bins).to(x)
+        logs = [(s @ filters).clamp(min=1e-5).log() for s in (x, y)]
+        total = total + (logs[0] - logs[1]).abs().mean() + 0.5 * (x - y).norm() / (x.norm() + 1e-3)
     return total / len(DISTANCE_SIZES)
-
-
-def pitch_loss(logits: Tensor, hertz: Tensor, voiced: Tensor) -> Tensor:
-    """Cross-entropy with a bell of one class around the right one; unvoiced frames hardly count."""
-    place = (hertz / LOWEST_PITCH).log() / math.log(HIGHEST_PITCH / LOWEST_PITCH) * (PITCH_CLASSES - 1)
-    classes = torch.arange(PITCH_CLASSES, device=logits.device)
-    wanted = (-(classes - place[..., None]).square() / 2).softmax(-1)
-    weight = voiced + 0.02
-    return (-(wanted * logits.log_softmax(-1)).sum(-1) * weight).sum() / weight.sum()
 
 
 class SpectrumDiscriminator(nn.Module):
@@ -88,7 +56,7 @@ class SpectrumDiscriminator(nn.Module):
         self.score = nn.Conv2d(channels, 1, 3, 1, 1)
 
     def forward(self, wave: Tensor) -> tuple[Tensor, list[Tensor]]:
-        spectrum = short_time(wave, torch.hann_window(self.size, device=wave.device))
+        spectrum = short_time(wave, self.size)
         size = (spectrum.real.square() + spectrum.imag.square() + 1e-8).sqrt()
         x = torch.stack([spectrum.real * size**-0.7, spectrum.imag * size**-0.7, size**0.3], 1)  # (B, 3, frames, bins)
         features = []
@@ -102,7 +70,7 @@ Judgement = list[tuple[Tensor, list[Tensor]]]
 
 
 class Discriminators(nn.ModuleList):
-    def __init__(self, channels: int = 16) -> None:
+    def __init__(self, channels: int = 24) -> None:
         super().__init__(SpectrumDiscriminator(size, channels) for size in DISCRIMINATOR_SIZES)
 
     def judge(self, wave: Tensor) -> Judgement:

@@ -1,4 +1,4 @@
-"""Training of the harmonic vocoder on recordings: by likelihood first, then also by distances and discriminators."""
+"""Training of the harmonic vocoder on recordings, from another one: by distances between spectra and discriminators."""
 
 from __future__ import annotations
 
@@ -12,61 +12,54 @@ import numpy as np
 import torch
 from safetensors.torch import save
 from torch import Tensor
-from torch.nn.functional import interpolate, pad
+from torch.nn.functional import pad
 
 from clock_attention.files import make_folder, replacing, write_atomically
-from clock_attention.speech.audio.mel import MelConfig, MelSpectrogram
 from clock_attention.speech.audio.wave import load_audio
-from clock_attention.speech.vocoder.analysis import Excitation, analyse
-from clock_attention.speech.vocoder.harmonic import (
-    BANDS,
-    NOISE_BINS,
-    NOISE_FFT,
-    TONE_BINS,
-    TONE_FFT,
-    Block,
-    HarmonicConfig,
-    HarmonicNetwork,
+from clock_attention.speech.vocoder.analysis import Analysed, Analysis
+from clock_attention.speech.vocoder.distillation import pitch_losses
+from clock_attention.speech.vocoder.harmonic import FFT, HOP, HarmonicNetwork, load_network, mel_places, normalised
+from clock_attention.speech.vocoder.harmonic_synthesis import (
+    excitation,
+    filled_spectra,
+    overlap_add,
+    spectrum_of_pulses,
 )
-from clock_attention.speech.vocoder.harmonic_synthesis import overlap_add, pulses, short_time
 from clock_attention.speech.vocoder.losses import (
-    EDGE,
     Discriminators,
     adversarial_loss,
     discriminator_loss,
     feature_loss,
-    likelihood,
-    pitch_loss,
     spectral_distance,
 )
 
 CHECKPOINT = "training.pt"
 SUFFIXES = (".wav", ".flac")
+EDGE = 16  # spectra at both ends of a crop that its mel does not fully show
 
 
 @dataclass(frozen=True)
 class VocoderTraining:
-    """Lengths and weights of a training. The first `likelihood_steps` are by likelihood and pitch alone."""
+    """Lengths, rates and weights of a training."""
 
-    steps: int = 20000
-    likelihood_steps: int = 1000
+    steps: int = 1000
     batch: int = 8
-    frames: int = 40
-    learning_rate: float = 1e-3
+    frames: int = 96  # spectra in a crop
+    learning_rate: float = 5e-4
+    decoder_rate: float = 2e-4  # of the layers that the vocoder had from the start
     discriminator_rate: float = 5e-4
-    likelihood: float = 0.05
-    distance: float = 2.0
-    mel: float = 3.0
+    discriminator_steps: int = 60  # before the vocoder listens to the discriminators
+    distance: float = 3.0
     adversarial: float = 0.2
     features: float = 2.0
     largest_gradient: float = 5.0
-    mel_noise: float = 0.12  # deviation, at most: mels of an acoustic model are not exact
-    save_every: int = 200
+    mel_noise: float = 0.1  # deviation, at most: mels of an acoustic model are not exact
+    save_every: int = 100
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if self.frames < 16 or self.frames % 2:
-            raise ValueError(f"crops need an even number of at least 16 frames, got {self.frames}")
+        if self.frames < 2 * EDGE + 16:
+            raise ValueError(f"crops need at least {2 * EDGE + 16} frames, got {self.frames}")
 
 
 def recordings(folders: Sequence[Path]) -> list[Path]:
@@ -77,125 +70,89 @@ def recordings(folders: Sequence[Path]) -> list[Path]:
 
 
 class Crops:
-    """Random crops of analysed recordings, one behind another."""
+    """Random crops of analysed recordings, longer ones more often."""
 
-    def __init__(self, excitations: Sequence[Excitation], config: MelConfig, generator: np.random.Generator) -> None:
-        self.hop, self.pad, self.generator = config.hop_length, config.pad, generator
-        self.wave = np.concatenate([each.wave for each in excitations])
-        self.phase = np.concatenate([each.phase for each in excitations]).astype(np.float32)
-        self.hertz = np.concatenate([each.hertz for each in excitations]).astype(np.float32)
-        self.voiced = np.concatenate([each.voiced for each in excitations]).astype(np.float32)
+    def __init__(self, analysed: Sequence[Analysed], ratio: float, frames: int) -> None:
+        self.ratio, self.frames = ratio, frames
+        self.usable = [each for each in analysed if len(each.frequency) > frames + 64]
+        if not self.usable:
+            seconds = (frames + 64) * 0.0125
+            raise ValueError(f"none of {len(analysed)} recordings lasts {seconds:.1f} seconds, which a crop needs")
+        lengths = np.array([len(each.frequency) for each in self.usable], float)
+        self.shares = lengths / lengths.sum()
 
-    def draw(self, count: int, frames: int) -> tuple[Tensor, ...]:
-        """Waves with the mel's padding, phases, pitches and voicing: (B, samples) twice, (B, frames) twice."""
-        margin, rows = math.ceil(self.pad / self.hop), []
-        if len(self.hertz) < frames + 2 * margin:
-            raise ValueError(f"{len(self.hertz)} frames of recordings are too few for crops of {frames + 2 * margin}")
-        for first in self.generator.integers(margin, len(self.hertz) - frames - margin + 1, count):
-            begin, end = first * self.hop, (first + frames) * self.hop
-            gain = np.exp(self.generator.uniform(-1.5, 0.5)) if self.generator.random() < 0.5 else 1.0
-            wave = self.wave[begin - self.pad : end + self.pad] * np.float32(gain)
-            inner = slice(first, first + frames)
-            rows.append((wave, self.phase[begin:end], self.hertz[inner], self.voiced[inner]))
-        return tuple(torch.from_numpy(np.stack(column)) for column in zip(*rows, strict=True))
-
-
-def new_network(config: HarmonicConfig) -> HarmonicNetwork:
-    """Random layers; the envelope is the mel's to begin with, and the learnt turn of the phase is none."""
-    import librosa
-
-    network = HarmonicNetwork(config)
-    mel = config.mel
-    centres = librosa.mel_frequencies(mel.n_mels + 2, fmin=mel.f_min, fmax=mel.f_max, htk=mel.mel_scale == "htk")[1:-1]
-    network.to_bins.copy_(between(centres, np.linspace(0, mel.sample_rate / 2, TONE_BINS)))
-    network.bands_to_bins.copy_(between(BANDS, np.linspace(0, mel.sample_rate / 2, NOISE_BINS)))
-    near = np.maximum(0, 1 - np.abs(BANDS[None] - centres[:, None]) / 260)
-    near[-1, centres[-1] - 250 < BANDS] = 1  # above the mel: as its highest bin
-    network.to_bands.copy_(torch.from_numpy(near / (near.sum(0) + 1e-9)))
-    with torch.no_grad():
-        network.filters.last.weight.mul_(0.1)
-        network.filters.last.bias.zero_()
-        for backbone in (network.filters, network.pitch):
-            for block in backbone.blocks:
-                assert isinstance(block, Block)
-                block.down.weight.mul_(0.3)
-                block.down.bias.zero_()
-    return network
+    def draw(self, count: int, generator: np.random.Generator) -> tuple[Tensor, Tensor, Tensor]:
+        """Mel (B, T, n_mels), F0 (B, N) and wave (B, N · HOP), of crops that begin where both grids meet."""
+        rows = []
+        length = math.ceil(self.frames * self.ratio) + 1
+        for each in (self.usable[i] for i in generator.choice(len(self.usable), count, p=self.shares)):
+            first = int(generator.integers(0, len(each.frequency) - self.frames - 63))
+            offsets = np.arange(first, first + 40) * self.ratio
+            first += int(np.abs(offsets - offsets.round()).argmin())
+            begin, end = round(first * self.ratio), first + self.frames
+            gain = math.exp(0.3 * generator.standard_normal())
+            mel = (each.mel[begin : begin + length] + math.log(gain)).clamp(min=math.log(1e-5))
+            mel = pad(mel, (0, 0, 0, length - len(mel)), value=math.log(1e-5))
+            rows.append((mel, each.frequency[first:end], each.wave[first * HOP : end * HOP] * gain))
+        mels, frequencies, waves = zip(*rows, strict=True)
+        return torch.stack(mels), torch.stack(frequencies), torch.stack(waves)
 
 
-def between(places: np.ndarray, wanted: np.ndarray) -> Tensor:
-    """Matrix (places, wanted) of linear interpolation."""
-    return torch.from_numpy(np.stack([np.interp(wanted, places, row) for row in np.eye(len(places))]))
+def synthesised(drawn: Tensor, frequency: Tensor, phase: Tensor) -> Tensor:
+    """Spectra (B, N, 4 · BINS) filled with pulses of F0 (B, N) from random phases (B,) → wave (B, N · HOP)."""
+    window = torch.hann_window(FFT, device=drawn.device)
+    edges = pad(frequency[:, None], (1, 1), mode="replicate")[:, 0]
+    waves = [excitation(row, start)[0].flatten() for row, start in zip(edges, phase, strict=True)]
+    source = spectrum_of_pulses(pad(torch.stack(waves), (2 * HOP, HOP)), window)
+    return overlap_add(filled_spectra(drawn, source), window)[:, 2 * HOP : -HOP]
 
 
 class VocoderRun:
     """State of a training, and its steps."""
 
-    def __init__(self, options: VocoderTraining, config: HarmonicConfig, crops: Crops) -> None:
+    def __init__(self, options: VocoderTraining, network: HarmonicNetwork, crops: Crops) -> None:
         torch.manual_seed(options.seed)
-        self.options, self.config, self.crops = options, config, crops
-        self.network, self.judges = new_network(config), Discriminators()
-        self.optimizer = torch.optim.AdamW(self.network.parameters(), options.learning_rate, betas=(0.9, 0.98))
-        self.judging = torch.optim.AdamW(
-            self.judges.parameters(), options.discriminator_rate, betas=(0.8, 0.98), weight_decay=0.0
-        )
-        self.mel = MelSpectrogram(config.mel)
+        self.options, self.network, self.crops = options, network.train().requires_grad_(True), crops
+        self.judges = Discriminators()
+        given = [*network.decoder.parameters(), *network.norm.parameters(), *network.head.parameters()]
+        kept = {id(parameter) for parameter in given}
+        reading = [parameter for parameter in network.parameters() if id(parameter) not in kept]
+        self.rates = (options.learning_rate, options.decoder_rate)
+        self.optimizer = torch.optim.AdamW([{"params": reading}, {"params": given}], betas=(0.8, 0.98))
+        self.judging = torch.optim.AdamW(self.judges.parameters(), betas=(0.8, 0.98), weight_decay=0.0)
+        self.places = mel_places(network.config, 0, options.frames)
         self.step = 0
 
     def advance(self) -> dict[str, float]:
         """One step; what it measured."""
-        options = self.options
-        waves, phase, hertz, voiced = self.crops.draw(options.batch, options.frames)
-        target = waves[:, self.config.mel.pad : -self.config.mel.pad]
-        mel = self.log_mel(waves)
-        noisy = mel + torch.randn_like(mel) * options.mel_noise * torch.rand(len(mel), 1, 1)
-        tone, log_noise = self.network(noisy)
-        window = torch.hann_window(TONE_FFT)
-        frequency = interpolate(hertz[:, None], scale_factor=self.config.mel.hop_length, mode="linear")[:, 0]
-        voice = overlap_add(tone * short_time(pulses(phase, frequency), window), window)
-        surprise = likelihood(target, voice, log_noise)
-        pitch = pitch_loss(self.network.pitch(noisy), hertz, voiced)
-        measured = {"likelihood": surprise.item(), "pitch": pitch.item()}
-        if self.step < options.likelihood_steps:
-            loss = surprise + pitch
-        else:
-            window = torch.hann_window(NOISE_FFT)
-            hiss = overlap_add(log_noise.exp() * short_time(torch.randn_like(target), window), window)
-            loss, more = self.compared(target, voice + hiss, mel)
-            loss = loss + options.likelihood * surprise + pitch
-            measured |= more
-        share = self.step / options.steps
-        update(self.optimizer, loss, options.learning_rate * schedule(share, self.step), options.largest_gradient)
-        self.step += 1
-        return measured
-
-    def compared(self, target: Tensor, wave: Tensor, mel: Tensor) -> tuple[Tensor, dict[str, float]]:
-        """Distances and the discriminators' opinion, which learn first."""
-        options, inner = self.options, slice(EDGE, -EDGE)
-        target, made = target[:, inner], wave[:, inner]
-        real, fake = self.judges.judge(target), self.judges.judge(made.detach())
-        judged = discriminator_loss(real, fake)
-        rate = options.discriminator_rate * schedule(self.step / options.steps, self.step)
-        update(self.judging, judged, rate, options.largest_gradient)
-        self.judges.requires_grad_(False)
-        fake = self.judges.judge(made)
-        self.judges.requires_grad_(True)
-        side = self.config.mel.pad
-        copied = (self.log_mel(pad(wave, (side, side))) - mel)[:, 4:-4].abs().mean()
+        options, network = self.options, self.network
+        generator = np.random.default_rng([options.seed, self.step])  # so that a resumed training draws the same
+        torch.manual_seed(int(generator.integers(2**31)))
+        mel, frequency, target = self.crops.draw(options.batch, generator)
+        mel = mel + torch.randn_like(mel) * options.mel_noise * torch.rand(len(mel), 1, 1)
+        with torch.autocast("cpu", torch.bfloat16):
+            drawn = network(mel, frequency, self.places)
+            classes, voicing = network.pitch(normalised(mel))
+        pitch = pitch_losses(classes.float(), voicing.float(), frequency, self.places)
+        inner = slice(EDGE * HOP, -EDGE * HOP)
+        made = synthesised(drawn, frequency, torch.rand(len(mel), dtype=torch.float64))[:, inner]
+        target = target[:, inner]
+        real = self.judges.judge(target)
+        judged = discriminator_loss(real, self.judges.judge(made.detach()))
+        share = schedule(self.step / options.steps, self.step)
+        update(self.judging, judged, (options.discriminator_rate * max(share, 0.1),), options.largest_gradient)
         distance = spectral_distance(target, made)
-        adversarial, features = adversarial_loss(fake), feature_loss(real, fake)
-        loss = options.distance * distance + options.mel * copied
-        loss = loss + options.adversarial * adversarial + options.features * features
-        names = ("distance", "mel", "adversarial", "features", "discriminator")
-        values = (distance, copied, adversarial, features, judged)
-        return loss, {name: value.item() for name, value in zip(names, values, strict=True)}
-
-    def log_mel(self, padded: Tensor) -> Tensor:
-        """(B, samples with padding) → (B, frames, n_mels)."""
-        config = self.config.mel
-        spectrum = torch.fft.rfft(padded.unfold(-1, config.n_fft, config.hop_length) * self.mel.window)
-        size = (spectrum.real.square() + spectrum.imag.square() + config.magnitude_eps).sqrt()
-        return (size @ self.mel.filters.T).clamp(min=config.log_floor).log()
+        measured = {"distance": distance, "discriminator": judged, **pitch}
+        loss = options.distance * distance + sum(pitch.values())
+        if self.step >= options.discriminator_steps:
+            self.judges.requires_grad_(False)
+            fake = self.judges.judge(made)
+            self.judges.requires_grad_(True)
+            measured["adversarial"], measured["features"] = adversarial_loss(fake), feature_loss(real, fake)
+            loss = loss + options.adversarial * measured["adversarial"] + options.features * measured["features"]
+        update(self.optimizer, loss, [rate * share for rate in self.rates], options.largest_gradient)
+        self.step += 1
+        return {name: value.item() for name, value in measured.items()}
 
     def save(self, folder: Path) -> None:
         state = {
@@ -218,16 +175,16 @@ class VocoderRun:
 
 def schedule(share: float, step: int) -> float:
     """Share of the learning rate: a short rise, then a cosine."""
-    return min(1.0, (step + 1) / 150) * max(0.02, 0.5 * (1 + math.cos(math.pi * min(share, 1.0))))
+    return min(1.0, (step + 1) / 100) * max(0.05, 0.5 * (1 + math.cos(math.pi * min(share, 1.0))))
 
 
-def update(optimizer: torch.optim.Optimizer, loss: Tensor, rate: float, largest: float) -> None:
-    """A step of this learning rate; none where the gradient is not finite."""
+def update(optimizer: torch.optim.Optimizer, loss: Tensor, rates: Sequence[float], largest: float) -> None:
+    """A step with these learning rates; none where the gradient is not finite."""
     optimizer.zero_grad()
     loss.backward()
     parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
     if torch.nn.utils.clip_grad_norm_(parameters, largest).isfinite():
-        for group in optimizer.param_groups:
+        for group, rate in zip(optimizer.param_groups, rates, strict=True):
             group["lr"] = rate
         optimizer.step()
 
@@ -243,21 +200,25 @@ def train_vocoder(
     files: Sequence[Path],
     out: Path,
     options: VocoderTraining,
-    config: HarmonicConfig,
+    start: Path,
     *,
     resume: bool = False,
     max_minutes: float | None = None,
     report: Callable[[int, dict[str, float]], None] = lambda step, measured: None,
 ) -> Path:
-    """Analyse the recordings and train on them; `out` becomes a vocoder's folder. Interrupted, it can be resumed."""
+    """Analyse the recordings and train the vocoder in `start` on them; `out` becomes a vocoder's folder.
+
+    Interrupted, it can be resumed.
+    """
     if not resume and (out / CHECKPOINT).exists():
         raise ValueError(f"{out} already holds a training: give --resume to continue it, or another folder")
     make_folder(out)
-    excitations = [analyse(load_audio(file, config.mel.sample_rate), config.mel) for file in files]
-    run = VocoderRun(options, config, Crops(excitations, config.mel, np.random.default_rng(options.seed)))
+    network = load_network(start)
+    analysis = Analysis(network.config)
+    analysed = [analysis(load_audio(file, network.config.mel.sample_rate)) for file in files]
+    run = VocoderRun(options, network, Crops(analysed, network.config.ratio, options.frames))
     if resume:
         run.load(out)
-        run.crops.generator = np.random.default_rng([options.seed, run.step])  # not the crops of the beginning again
     began = time.monotonic()
     while run.step < options.steps and (max_minutes is None or time.monotonic() - began < 60 * max_minutes):
         measured = run.advance()

