@@ -54,6 +54,9 @@ class SpectrumDiscriminator(nn.Module):
             ]
         )
         self.score = nn.Conv2d(channels, 1, 3, 1, 1)
+        for layer in (*self.layers, self.score):  # torch's own initialisation lets the signal fade: it hardly learns
+            nn.init.kaiming_normal_(layer.weight, 0.1, nonlinearity="leaky_relu")
+            nn.init.zeros_(layer.bias)
 
     def forward(self, wave: Tensor) -> tuple[Tensor, list[Tensor]]:
         spectrum = short_time(wave, self.size)

@@ -45,12 +45,12 @@ class VocoderTraining:
     steps: int = 1000
     batch: int = 8
     frames: int = 96  # spectra in a crop
-    learning_rate: float = 5e-4
-    decoder_rate: float = 2e-4  # of the layers that the vocoder had from the start
-    discriminator_rate: float = 5e-4
-    discriminator_steps: int = 60  # before the vocoder listens to the discriminators
-    distance: float = 3.0
-    adversarial: float = 0.2
+    learning_rate: float = 3e-4
+    decoder_rate: float = 1e-4  # of the layers that the vocoder had from the start
+    discriminator_rate: float = 2e-3
+    discriminator_steps: int = 100  # of the discriminators alone
+    distance: float = 1.5
+    adversarial: float = 0.5
     features: float = 2.0
     largest_gradient: float = 5.0
     mel_noise: float = 0.1  # deviation, at most: mels of an acoustic model are not exact
@@ -140,15 +140,16 @@ class VocoderRun:
         real = self.judges.judge(target)
         judged = discriminator_loss(real, self.judges.judge(made.detach()))
         share = schedule(self.step / options.steps, self.step)
-        update(self.judging, judged, (options.discriminator_rate * max(share, 0.1),), options.largest_gradient)
+        update(self.judging, judged, (options.discriminator_rate * max(share, 0.3),), options.largest_gradient)
         distance = spectral_distance(target, made)
         measured = {"distance": distance, "discriminator": judged, **pitch}
-        loss = options.distance * distance + sum(pitch.values())
+        loss = sum(pitch.values(), start=torch.zeros(()))
         if self.step >= options.discriminator_steps:
             self.judges.requires_grad_(False)
             fake = self.judges.judge(made)
             self.judges.requires_grad_(True)
             measured["adversarial"], measured["features"] = adversarial_loss(fake), feature_loss(real, fake)
+            loss = loss + options.distance * distance
             loss = loss + options.adversarial * measured["adversarial"] + options.features * measured["features"]
         update(self.optimizer, loss, [rate * share for rate in self.rates], options.largest_gradient)
         self.step += 1
