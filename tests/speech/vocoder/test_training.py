@@ -15,7 +15,7 @@ from tests.speech.vocoder.tiny_vocoder import MEL, tiny_vocoder, voiced_wave
 
 pytest.importorskip("swift_f0")
 OPTIONS = VocoderTraining(
-    steps=24, batch=2, frames=48, learning_rate=5e-3, decoder_rate=5e-3, discriminator_steps=16, save_every=8
+    steps=24, batch=2, frames=48, learning_rate=5e-3, decoder_rate=5e-3, discriminator_steps=4, save_every=8
 )
 
 
