@@ -29,7 +29,7 @@ Recognizers = Annotated[
     list[str] | None,
     typer.Option("--recognizer", help="moonshine (default), whisper:MODEL, wav2vec2:MODEL, pocketsphinx; repeatable."),
 ]
-VocoderName = Annotated[str, typer.Option(help="auto, hifigan, hifigan-universal, fast, griffin-lim, or a checkpoint.")]
+VocoderName = Annotated[str, typer.Option(help="auto, fast, hifigan, hifigan-universal, griffin-lim, or a checkpoint.")]
 Workers = Annotated[int, typer.Option(min=1, help="Processes that vocode and recognise.")]
 Threads = Annotated[int | None, typer.Option(min=1, help=r"CPU threads per process. \[default: all cores]")]
 Out = Annotated[Path, typer.Option(help="Folder of results, with their cache.")]

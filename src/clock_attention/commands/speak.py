@@ -47,7 +47,7 @@ def speak(
     ] = None,
     decoding: Annotated[Decoding | None, typer.Option(help=r"Which decoder of the voice. \[default: its own]")] = None,
     vocoder: Annotated[
-        str, typer.Option(help="auto, hifigan, hifigan-universal, fast, griffin-lim, or the path of a vocoder.")
+        str, typer.Option(help="auto, fast, hifigan, hifigan-universal, griffin-lim, or the path of a vocoder.")
     ] = "auto",
     timestamps: Annotated[
         Path | None,
