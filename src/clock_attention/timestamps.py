@@ -93,6 +93,7 @@ class Alignment:
 
 def to_textgrid(tiers: Tiers, seconds: float | None = None) -> str:
     """Praat's long text format. Gaps become intervals without a label; empty intervals, which it forbids, are left out.
+    A tier of nothing but those is one of points.
 
     `seconds` is the length of the recording; without it the last interval ends it.
     """
@@ -100,6 +101,9 @@ def to_textgrid(tiers: Tiers, seconds: float | None = None) -> str:
     lines = ['File type = "ooTextFile"', 'Object class = "TextGrid"', "", "xmin = 0", f"xmax = {xmax!r}"]
     lines += ["tiers? <exists>", f"size = {len(tiers)}", "item []:"]
     for number, (name, intervals) in enumerate(tiers.items(), start=1):
+        if intervals and all(interval.start == interval.end for interval in intervals):
+            lines += _points(number, name, intervals, xmax)
+            continue
         filled = _without_gaps(name, intervals, xmax)
         lines += [f"    item [{number}]:", '        class = "IntervalTier"', f"        name = {_quoted(name)}"]
         lines += ["        xmin = 0", f"        xmax = {xmax!r}", f"        intervals: size = {len(filled)}"]
@@ -107,6 +111,15 @@ def to_textgrid(tiers: Tiers, seconds: float | None = None) -> str:
             lines += [f"        intervals [{index}]:", f"            xmin = {interval.start!r}"]
             lines += [f"            xmax = {interval.end!r}", f"            text = {_quoted(interval.label)}"]
     return "\n".join(lines) + "\n"
+
+
+def _points(number: int, name: str, intervals: Sequence[Interval], xmax: float) -> list[str]:
+    lines = [f"    item [{number}]:", '        class = "TextTier"', f"        name = {_quoted(name)}"]
+    lines += ["        xmin = 0", f"        xmax = {xmax!r}", f"        points: size = {len(intervals)}"]
+    for index, interval in enumerate(intervals, start=1):
+        lines += [f"        points [{index}]:", f"            number = {interval.start!r}"]
+        lines.append(f"            mark = {_quoted(interval.label)}")
+    return lines
 
 
 def to_json(tiers: Tiers, seconds: float | None = None, **facts: Any) -> str:

@@ -34,6 +34,16 @@ COMMANDS = {
         "speak",
         "Speak a text at any pace or exact duration, with timestamps and a figure on request.",
     ),
+    "dub": Command(
+        "clock_attention.commands.dub",
+        "dub",
+        "Speak subtitles (.srt, .vtt), every cue in exactly its slot, with a report of what is too fast.",
+    ),
+    "read": Command(
+        "clock_attention.commands.read",
+        "read",
+        "Read a book (.txt, .md, .epub) aloud, one sound file a chapter, with timestamps.",
+    ),
     "pronounce": Command(
         "clock_attention.commands.pronounce",
         "pronounce",

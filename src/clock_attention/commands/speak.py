@@ -38,6 +38,12 @@ def speak(
     duration: Annotated[
         str | None, typer.Option(help="Exact duration of the whole, pauses included: 3.2s or 3200ms.")
     ] = None,
+    ssml: Annotated[bool, typer.Option("--ssml", help="The text is an SSML document: <speak>…</speak>.")] = False,
+    pitch: Annotated[float, typer.Option(help="Semitones higher or lower, -12 … 12.")] = 0.0,
+    energy: Annotated[float, typer.Option(help="Decibels louder or softer, -60 … 12.")] = 0.0,
+    timeline: Annotated[
+        Path | None, typer.Option(help="Speak at the times of words or phones in a .TextGrid or .json file.")
+    ] = None,
     pause: Annotated[
         float, typer.Option(help="Seconds between sentences, at natural pace; between paragraphs 2.5 times as many.")
     ] = 0.3,
@@ -51,7 +57,7 @@ def speak(
     ] = "auto",
     timestamps: Annotated[
         Path | None,
-        typer.Option(help="Also write words and phones: .TextGrid, .json, .srt, .vtt, .lab or .ctm."),
+        typer.Option(help="Also write words, phones and visemes: .TextGrid, .json, .srt, .vtt, .lab or .ctm."),
     ] = None,
     plot: Annotated[
         Path | None, typer.Option(help="Also draw clocks, attention and mel of the beginning: .png, .svg or .pdf.")
@@ -77,7 +83,18 @@ def speak(
         outputs = Outputs(sys.stdout.buffer if out == PIPE else Path(out), mel=mel, timestamps=timestamps, plot=plot)
         if threads:
             torch.set_num_threads(threads)
-        request = Request.of(words, pace=pace, mpr=mpr, duration=duration, seed=seed, pause=pause)
+        request = Request.of(
+            None if ssml else words,
+            ssml=words if ssml else None,
+            pace=pace,
+            mpr=mpr,
+            duration=duration,
+            pitch=pitch,
+            energy=energy,
+            timeline=timeline,
+            seed=seed,
+            pause=pause,
+        )
         speaker = Voice.load(voice)
         if lexicon is not None:
             speaker = speaker.with_lexicon(lexicon)

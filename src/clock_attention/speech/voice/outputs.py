@@ -13,8 +13,8 @@ from torch import Tensor
 
 from clock_attention.files import check_writable, temporary_name
 from clock_attention.speech.audio.sound_file import SoundFile, SoundPipe, check_sound_path
-from clock_attention.speech.voice.speech import Speech, join
-from clock_attention.timestamps import FORMATS, Interval, save_timestamps
+from clock_attention.speech.voice.speech import Speech, join, save_speech_timestamps
+from clock_attention.timestamps import FORMATS, Interval
 
 
 class MelFile:
@@ -124,7 +124,7 @@ class Outputs:
         if kind is not None or not self._writers:
             return
         if self.timestamps is not None:
-            save_timestamps(self.timestamps, self._tiers, seconds=self.seconds, cue_tier="sentences")
+            save_speech_timestamps(self.timestamps, self._tiers, self.seconds)
         if self.plot is not None:
             join(self._shown, " ".join(piece.text for piece in self._shown)).plot(self.plot)
 

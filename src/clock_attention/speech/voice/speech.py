@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -13,6 +13,8 @@ from torch import Tensor
 from clock_attention.speech.audio.sound_file import save_sound
 from clock_attention.speech.audio.wave import Wave
 from clock_attention.speech.text.phonemes import PAUSES, WORD_BOUNDARY, Phonemes, joined
+from clock_attention.speech.text.visemes import viseme_intervals
+from clock_attention.speech.voice.cues import readable_cues
 from clock_attention.speech.voice.utterance import Utterance, word_intervals
 from clock_attention.timestamps import Alignment, Interval, save_timestamps
 
@@ -42,7 +44,7 @@ class Speech:
         return word_intervals(self.phonemes, self.alignment)
 
     def tiers(self) -> dict[str, list[Interval]]:
-        """Sentences, words and phones in seconds, and marks where there are any.
+        """Sentences, words, phones and visemes in seconds, and marks where there are any.
 
         Pauses and word boundaries are phones without a label; marks have no length.
         """
@@ -53,6 +55,7 @@ class Speech:
             for phone in self.alignment.intervals()
         ]
         tiers = {"sentences": list(self.sentences), "words": self.words, "phones": phones}
+        tiers["visemes"] = viseme_intervals(phones)
         return {**tiers, "marks": list(self.marks)} if self.marks else tiers
 
     def save(self, path: str | Path) -> None:
@@ -60,14 +63,21 @@ class Speech:
         save_sound(path, self.audio, self.sample_rate)
 
     def save_timestamps(self, path: str | Path) -> None:
-        """Write sentences, words and phones as .TextGrid or .json, or sentences as .srt subtitles."""
-        save_timestamps(path, self.tiers(), seconds=self.seconds, cue_tier="sentences")
+        """Write sentences, words, phones, visemes and marks as .TextGrid or .json, or .srt and .vtt subtitles."""
+        save_speech_timestamps(path, self.tiers(), self.seconds)
 
     def plot(self, path: str | Path) -> None:
         """Draw clocks, attention and mel as .png, .svg or .pdf."""
         from clock_attention.speech.voice.figure import save_figure
 
         save_figure(self, path)
+
+
+def save_speech_timestamps(path: str | Path, tiers: Mapping[str, list[Interval]], seconds: float) -> None:
+    """Write the tiers of speech; subtitles have cues of readable length."""
+    if Path(path).suffix.lower() in (".srt", ".vtt"):
+        tiers = {"cues": readable_cues(tiers["sentences"], tiers["words"])}
+    save_timestamps(path, tiers, seconds=seconds)
 
 
 def join(pieces: Sequence[Speech], text: str) -> Speech:

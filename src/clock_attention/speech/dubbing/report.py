@@ -1,0 +1,130 @@
+"""The report of a dubbing: JSON, text, and a picture of the timeline."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from clock_attention.files import replacing, write_atomically
+from clock_attention.speech.dubbing.slot import EMPTY, FAST, IMPOSSIBLE, SPOKEN, CueReport
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+ROW_SECONDS = 60.0  # of the picture
+MOST_ROWS = 60
+MOST_LABELS = 60  # cues up to which their text is written into the picture
+COLOURS = {SPOKEN: "#4c78a8", FAST: "#e45756", IMPOSSIBLE: "#7f0000", EMPTY: "#c9ced6"}
+INK = "#20262e"
+
+
+def summary(reports: Sequence[CueReport]) -> dict[str, Any]:
+    counts = Counter(report.status for report in reports)
+    paces = sorted(report.pace for report in reports if report.words)
+    return {
+        "cues": len(reports),
+        **{status.replace(" ", "_"): counts.get(status, 0) for status in (SPOKEN, FAST, IMPOSSIBLE, EMPTY)},
+        "overlapping": sum(report.overlaps for report in reports),
+        "skipped_phonemes": sum(report.skipped for report in reports),
+        "median_pace": round(paces[len(paces) // 2], 3) if paces else None,
+        "fastest_pace": round(paces[-1], 3) if paces else None,
+        "seconds": max((report.end for report in reports), default=0.0),
+    }
+
+
+def as_json(reports: Sequence[CueReport], fastest: float) -> str:
+    content = {"summary": summary(reports), "fastest": fastest, "cues": [asdict(report) for report in reports]}
+    return json.dumps(content, ensure_ascii=False, indent=1) + "\n"
+
+
+def as_text(reports: Sequence[CueReport], fastest: float) -> str:
+    """A line for every cue that needs attention, and the counts."""
+    found = summary(reports)
+    lines = [
+        f"{found['cues']} cues: {found['spoken']} spoken, {found['too_fast']} faster than {fastest:g} times natural, "
+        f"{found['impossible']} impossible, {found['empty']} empty, {found['overlapping']} overlapping"
+    ]
+    for report in reports:
+        where = f"cue {report.number} at {clock(report.start)}"
+        if report.status in (FAST, IMPOSSIBLE):
+            verdict = "needs" if report.status == FAST else "cannot be spoken: it would need"
+            lines.append(
+                f"{where}: {verdict} pace {report.pace:.2f} ({report.natural_seconds:.2f} s in "
+                f"{report.end - report.start:.2f} s); cut {report.cut_seconds:.2f} s, about {report.cut_words} of "
+                f"{report.words} words: {report.text}"
+            )
+        elif report.overlaps:
+            lines.append(f"{where}: overlaps another: {report.text}")
+    return "\n".join(lines) + "\n"
+
+
+def clock(seconds: float) -> str:
+    minutes, rest = divmod(seconds, 60)
+    hours, minutes = divmod(int(minutes), 60)
+    return f"{hours}:{minutes:02d}:{rest:06.3f}"
+
+
+def save_report(reports: Sequence[CueReport], path: str | Path, fastest: float) -> None:
+    """Write a report as .json or .txt."""
+    path = Path(path)
+    write = as_json if path.suffix.lower() == ".json" else as_text
+    write_atomically(path, write(reports, fastest))
+
+
+def save_timeline(reports: Sequence[CueReport], path: str | Path, fastest: float, *, dpi: int = 130) -> None:
+    """Draw the cues on the axis of time: the slot, how much of it speech fills, and what is too fast."""
+    path = Path(path)
+    figure = draw_timeline(reports, fastest)
+    with replacing(path) as temporary:
+        figure.savefig(temporary, format=path.suffix.lower()[1:], dpi=dpi, facecolor="white")
+
+
+def draw_timeline(reports: Sequence[CueReport], fastest: float) -> Figure:
+    try:
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+        from matplotlib.patches import Patch
+    except ModuleNotFoundError:
+        raise ImportError("pictures need matplotlib: `pip install 'clock-attention[plot]'`") from None
+
+    end = max((report.end for report in reports), default=1.0)
+    row_seconds = max(ROW_SECONDS, end / MOST_ROWS)
+    rows = max(1, int(-(-end // row_seconds)))
+    figure = Figure(figsize=(14, 1.2 + 0.42 * rows), layout="constrained")
+    FigureCanvasAgg(figure)
+    axis = figure.add_subplot()
+    for report in reports:
+        row = min(int(report.start // row_seconds), rows - 1)
+        start, length = report.start - row * row_seconds, report.end - report.start
+        height = 0.38 if report.overlaps else 0.76
+        low = row - 0.38 + (0.38 if report.overlaps and report.number % 2 else 0.0)
+        axis.broken_barh([(start, length)], (low, height), facecolor=COLOURS[report.status], alpha=0.35)
+        if report.frames and report.spoken_frames:
+            filled = length * report.spoken_frames / report.frames
+            axis.broken_barh(
+                [(start, filled)], (low, height), facecolor=COLOURS[report.status], edgecolor="white", lw=0.4
+            )
+        if len(reports) <= MOST_LABELS:
+            label = f"{report.pace:.2f}" if report.words else ""
+            axis.text(
+                start + length / 2, low + height / 2, label, ha="center", va="center", fontsize=6.5, color="white"
+            )
+    axis.set(xlim=(0, row_seconds), ylim=(rows - 0.4, -0.6), yticks=range(rows))
+    axis.set_yticklabels([clock(row * row_seconds)[:-4] for row in range(rows)], fontsize=7, color=INK)
+    axis.set_xlabel("seconds of the row", color=INK, fontsize=9)
+    for edge in ("top", "right", "left"):
+        axis.spines[edge].set_visible(False)
+    counts = Counter(report.status for report in reports)
+    labels = {FAST: f"faster than {fastest:g} times natural"}
+    handles = [
+        Patch(color=COLOURS[status], label=f"{labels.get(status, status)}: {counts[status]}")
+        for status in COLOURS
+        if counts[status]
+    ]
+    axis.legend(handles=handles, loc="upper right", bbox_to_anchor=(1, 1.0), fontsize=7, frameon=True)
+    figure.suptitle(f"{len(reports)} cues, {clock(end)[:-4]}", fontsize=9.5, color=INK)
+    return figure

@@ -1,0 +1,190 @@
+"""Subtitles → one sound file of exact length, cue by cue, in parallel; an interrupted run is continued."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from dataclasses import dataclass, field, replace
+from multiprocessing import get_context
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from clock_attention.files import locked, make_folder
+from clock_attention.speech.audio.sound_file import SoundFile, check_sound_path
+from clock_attention.speech.audio.wave import Wave
+from clock_attention.speech.dubbing.slot import CueReport, Delivery, Slot, speak_slot
+from clock_attention.speech.dubbing.subtitles import LONGEST, Cue
+
+if TYPE_CHECKING:
+    from clock_attention.speech.voice.voice import Voice
+
+CHUNK = 1 << 20  # samples of silence that are written at once
+PENDING = 4  # cues per process that wait in its queue
+
+Overlaps = Literal["mix", "trim"]
+
+
+@dataclass(frozen=True)
+class DubOptions:
+    """How subtitles are dubbed."""
+
+    voice: str = "default"
+    lexicon: Path | None = None
+    vocoder: str = "auto"
+    delivery: Delivery = field(default_factory=Delivery)
+    overlaps: Overlaps = "mix"  # both at once, or the earlier one ends where the later begins
+    length: float | None = None  # seconds of the whole; None: the end of the last cue
+    stems: Path | None = None  # folder that keeps a sound file for each cue
+    jobs: int = 1
+
+
+def dub(
+    cues: Sequence[Cue],
+    out: str | Path,
+    options: DubOptions | None = None,
+    progress: Callable[[CueReport], None] | None = None,
+) -> list[CueReport]:
+    """Speak every cue in exactly its slot, and write the whole as .wav or .flac.
+
+    Finished cues are kept in a folder beside `out` until the whole is written, so the same call continues where an
+    interrupted one stopped.
+    """
+    options = options or DubOptions()
+    out = check_sound_path(out)
+    cues = trimmed(cues) if options.overlaps == "trim" else list(cues)
+    last = max(cue.end for cue in cues)
+    if options.length is not None and not last <= options.length + 1e-9 <= LONGEST + 1e-9:
+        raise ValueError(
+            f"length: got {options.length:g} s, expected {last:g} s, the end of the last cue, … {LONGEST:g} s"
+        )
+    parts = options.stems or out.with_name(out.name + ".parts")
+    make_folder(parts)
+    with locked(parts, "cues"):
+        voice = opened(options)
+        mel = voice.language.mel
+        slots = [Slot.of(cue, mel.sample_rate, mel.hop_length) for cue in cues]
+        reports = {report.number: report for report in spoken(voice, slots, options, parts, progress)}
+        total = round((last if options.length is None else options.length) * mel.sample_rate)
+        with SoundFile(out, mel.sample_rate) as file:
+            for wave in mixed(slots, reports, parts, total):
+                file.write(wave)
+    if options.stems is None:
+        shutil.rmtree(parts)
+    found = with_overlaps([reports[cue.number] for cue in cues])
+    return found if options.stems is not None else [replace(report, file="") for report in found]
+
+
+def opened(options: DubOptions) -> Voice:
+    from clock_attention.speech.voice.voice import Voice
+
+    voice = Voice.load(options.voice)
+    if voice.card.model.autoregressive:
+        raise ValueError(f"{options.voice}: an autoregressive voice cannot promise a duration; use a parallel one")
+    return voice if options.lexicon is None else voice.with_lexicon(options.lexicon)
+
+
+def spoken(
+    voice: Voice,
+    slots: Sequence[Slot],
+    options: DubOptions,
+    parts: Path,
+    progress: Callable[[CueReport], None] | None,
+) -> Iterator[CueReport]:
+    """Reports as cues are finished, in any order."""
+    if options.jobs <= 1 or len(slots) <= 1:
+        for slot in slots:
+            report = speak_slot(voice, options.vocoder, slot, options.delivery, parts)
+            if progress is not None:
+                progress(report)
+            yield report
+        return
+    waiting = iter(slots)
+    running: set[Future[CueReport]] = set()
+    # Spawned: torch's threads do not survive a fork.
+    with ProcessPoolExecutor(options.jobs, get_context("spawn"), begin_worker, (options, parts)) as pool:
+        try:
+            while True:
+                while len(running) < options.jobs * PENDING and (following := next(waiting, None)) is not None:
+                    running.add(pool.submit(work, following))
+                if not running:
+                    return
+                done, running = wait(running, return_when=FIRST_COMPLETED)
+                for future in done:
+                    report = future.result()
+                    if progress is not None:
+                        progress(report)
+                    yield report
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+
+
+_worker: tuple[Voice, DubOptions, Path] | None = None
+
+
+def begin_worker(options: DubOptions, parts: Path) -> None:
+    """Once in each process."""
+    import torch
+
+    global _worker
+    torch.set_num_threads(1)
+    _worker = opened(options), options, parts
+
+
+def work(slot: Slot) -> CueReport:
+    assert _worker is not None
+    voice, options, parts = _worker
+    return speak_slot(voice, options.vocoder, slot, options.delivery, parts)
+
+
+def trimmed(cues: Sequence[Cue]) -> list[Cue]:
+    """Cues in order of time, each ending where the next begins at the latest."""
+    found: list[Cue] = []
+    for cue, following in zip(cues, [*cues[1:], None], strict=True):
+        if following is None or cue.end <= following.start or following.start <= cue.start:
+            found.append(cue)
+        else:
+            found.append(replace(cue, end=following.start))
+    return found
+
+
+def with_overlaps(reports: Sequence[CueReport]) -> list[CueReport]:
+    """Reports in order of time that say which cues share time with another."""
+    latest, shared = 0.0, set()
+    previous: CueReport | None = None
+    for report in reports:
+        if report.start < latest - 1e-6:
+            shared.add(report.number)
+            if previous is not None:
+                shared.add(previous.number)
+        if report.end >= latest:
+            latest, previous = report.end, report
+    return [replace(report, overlaps=report.number in shared) for report in reports]
+
+
+def mixed(slots: Sequence[Slot], reports: dict[int, CueReport], parts: Path, total: int) -> Iterator[Wave]:
+    """The whole piece by piece. Only cues that sound at the moment are in memory."""
+    import soundfile
+
+    reached = 0
+    buffer = np.zeros(0, np.float32)
+
+    def until(place: int) -> Iterator[Wave]:
+        nonlocal reached, buffer
+        while reached < place:
+            count = min(place - reached, CHUNK)
+            piece, buffer = buffer[:count], buffer[count:]
+            yield np.pad(piece, (0, count - len(piece)))
+            reached += count
+
+    for slot in slots:
+        yield from until(min(slot.start, total))
+        name = reports[slot.cue.number].file
+        if name:
+            wave, _ = soundfile.read(parts / name, dtype="float32")
+            buffer = np.pad(buffer, (0, max(0, len(wave) - len(buffer))))
+            buffer[: len(wave)] += wave
+    yield from until(total)

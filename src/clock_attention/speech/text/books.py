@@ -1,0 +1,197 @@
+"""Books in chapters: plain text (.txt), Markdown (.md) and EPUB (.epub)."""
+
+from __future__ import annotations
+
+import re
+import zipfile
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from html.parser import HTMLParser
+from itertools import pairwise
+from pathlib import Path
+from posixpath import dirname, join, normpath
+from urllib.parse import unquote
+
+from clock_attention.speech.text.characters import composed
+from clock_attention.speech.text.markup import LINE_TAGS, PARAGRAPH_TAGS
+from clock_attention.speech.text.tokens import word_set
+
+FORMATS = (".txt", ".md", ".epub")
+LARGEST = 200_000_000  # bytes of a file
+LARGEST_PART = 20_000_000  # bytes of one document of an EPUB, unpacked
+MOST_UNPACKED = 200_000_000  # of all of them
+MOST_PARTS = 10_000
+RE_HEADING = re.compile(r"(#{1,6})[ \t]+(.{1,300}?)[ \t]*#*[ \t]*")
+RE_FENCE = re.compile(r"[ \t]{0,3}(```|~~~)")
+NUMBER = r"(?:\d{1,4}|[IVXLC]{1,8}|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|\w{3,9}teen|twenty)"
+DIVISION = rf"(?:chapter|part|book|letter|act)[ \t]+{NUMBER}\b.{{0,120}}|prologue|epilogue|preface|introduction"
+RE_CHAPTER = re.compile(rf"[ \t]*({DIVISION})[ \t]*[.:]?", re.I)
+SKIPPED = word_set("script style head svg math noscript template nav")
+HEADINGS = ("h1", "h2", "h3")
+
+
+@dataclass(frozen=True)
+class Chapter:
+    title: str
+    text: str
+
+
+def read_book(path: str | Path) -> list[Chapter]:
+    """The chapters of a book that have something to read.
+
+    Raises:
+        ValueError: for a file that cannot be read, is no book, or is empty.
+    """
+    path = Path(path)
+    suffix = path.suffix.lower()
+    if suffix not in FORMATS:
+        raise ValueError(f"{path}: expected a name ending in {', '.join(FORMATS)}")
+    try:
+        if path.stat().st_size > LARGEST:
+            raise ValueError(f"{path}: larger than {LARGEST:,} bytes")
+        if suffix == ".epub":
+            chapters = list(epub_chapters(path))
+        else:
+            text = composed(path.read_bytes().decode("utf-8-sig"))
+            chapters = list(markdown_chapters(text) if suffix == ".md" else text_chapters(text))
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path}: not UTF-8 text (byte {error.start}); save it as UTF-8") from None
+    except OSError as error:
+        raise ValueError(f"{path}: cannot be read ({error.strerror or error})") from None
+    chapters = [chapter for chapter in chapters if any(map(str.isalnum, chapter.text))]
+    if not chapters:
+        raise ValueError(f"{path}: there is nothing to read in it")
+    return [Chapter(chapter.title or path.stem, chapter.text) for chapter in chapters]
+
+
+def divided(lines: list[str], titles: dict[int, str]) -> Iterator[Chapter]:
+    """Chapters that begin at these lines; what stands before the first is one of its own."""
+    starts = sorted({0, *titles})
+    for start, stop in zip(starts, [*starts[1:], len(lines)], strict=True):
+        yield Chapter(titles.get(start, ""), "\n".join(lines[start:stop]).strip())
+
+
+def text_chapters(text: str) -> Iterator[Chapter]:
+    """Cut at lines such as "Chapter 3" or "CHAPTER III. The Storm" between blank lines."""
+    lines = text.split("\n")
+    alone = [
+        place
+        for place, line in enumerate(lines)
+        if RE_CHAPTER.fullmatch(line) and (place == 0 or not lines[place - 1].strip())
+    ]
+    # In a table of contents they follow each other without text between: the last of them begins the chapter.
+    titles = {}
+    for place, following in pairwise([*alone, len(lines)]):
+        if any(line.strip() for line in lines[place + 1 : following]):
+            titles[place] = " ".join(lines[place].split())
+    yield from divided(lines, titles)
+
+
+def markdown_chapters(text: str) -> Iterator[Chapter]:
+    """Cut at headings of the highest level that occurs twice, or at the only ones there are. Code is left out."""
+    lines: list[str] = []
+    headings: list[tuple[int, int, str]] = []  # line, level, title
+    fence = ""
+    for line in text.split("\n"):
+        marker = RE_FENCE.match(line)
+        if marker and (not fence or marker[1] == fence):
+            fence = "" if fence else marker[1]
+            continue
+        if fence:
+            continue
+        if match := RE_HEADING.fullmatch(line):
+            headings.append((len(lines), len(match[1]), match[2]))
+        lines.append(line)
+    levels = [level for _, level, _ in headings]
+    chosen = min((level for level in set(levels) if levels.count(level) > 1), default=min(levels, default=0))
+    yield from divided(lines, {place: title for place, level, title in headings if level <= chosen})
+
+
+@dataclass
+class Document(HTMLParser):
+    """One XHTML document of an EPUB as text. The parser is lenient and expands nothing but characters."""
+
+    pieces: list[str] = field(default_factory=list)
+    title: str = ""
+    skipped: int = 0
+    heading: list[str] | None = None
+
+    def __post_init__(self) -> None:
+        HTMLParser.__init__(self, convert_charrefs=True)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.skipped += tag in SKIPPED
+        self.pieces.append("\n\n" if tag in PARAGRAPH_TAGS else "\n" if tag in LINE_TAGS else "")
+        if tag in HEADINGS and not self.title:
+            self.heading = []
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.pieces.append("\n\n" if tag in PARAGRAPH_TAGS else "\n" if tag in LINE_TAGS else "")
+
+    def handle_endtag(self, tag: str) -> None:
+        self.skipped = max(0, self.skipped - (tag in SKIPPED))
+        if tag in HEADINGS and self.heading is not None:
+            self.title, self.heading = " ".join("".join(self.heading).split()), None
+        self.pieces.append("\n\n" if tag in PARAGRAPH_TAGS else "")
+
+    def handle_data(self, data: str) -> None:
+        if self.skipped:
+            return
+        flat = re.sub(r"\s+", " ", data)
+        self.pieces.append(flat)
+        if self.heading is not None:
+            self.heading.append(flat)
+
+    @property
+    def text(self) -> str:
+        lines = (" ".join(line.split()) for line in "".join(self.pieces).split("\n"))
+        return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip()
+
+
+class Elements(HTMLParser):
+    """The elements of a package document, with their attributes."""
+
+    def __init__(self, content: str) -> None:
+        super().__init__()
+        self.found: list[tuple[str, dict[str, str]]] = []
+        self.feed(content)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found.append((tag.rpartition(":")[2], {name: value or "" for name, value in attrs}))
+
+    def named(self, tag: str) -> Iterator[dict[str, str]]:
+        return (attributes for name, attributes in self.found if name == tag)
+
+
+def epub_chapters(path: Path) -> Iterator[Chapter]:
+    """The documents of an EPUB's spine, in order, without its table of contents."""
+    try:
+        with zipfile.ZipFile(path) as book:
+            sizes = {entry.filename: entry.file_size for entry in book.infolist()}
+            if len(sizes) > MOST_PARTS or sum(sizes.values()) > 10 * MOST_UNPACKED:
+                raise ValueError(f"{path}: too many or too large parts for a book")
+            unpacked = 0
+
+            def part(name: str) -> str:
+                nonlocal unpacked
+                unpacked += sizes.get(name, 0)
+                if sizes.get(name, 0) > LARGEST_PART or unpacked > MOST_UNPACKED:
+                    raise ValueError(f"{path}: {name} is larger than a book's part can be")
+                with book.open(name) as file:
+                    return file.read(LARGEST_PART).decode("utf-8-sig", "replace")
+
+            container = Elements(part("META-INF/container.xml"))
+            root = next(container.named("rootfile"), {}).get("full-path", "")
+            package = Elements(part(root))
+            items = {item.get("id", ""): item for item in package.named("item")}
+            for reference in package.named("itemref"):
+                item = items.get(reference.get("idref", ""), {})
+                if not item or "nav" in item.get("properties", "").split():
+                    continue
+                document = Document()
+                document.feed(part(normpath(join(dirname(root), unquote(item.get("href", ""))))))
+                document.close()
+                yield Chapter(document.title, composed(document.text))
+    except (zipfile.BadZipFile, KeyError, NotImplementedError, RuntimeError, EOFError, zlib.error) as error:
+        raise ValueError(f"{path}: not an EPUB that can be read, or damaged ({error})") from None
