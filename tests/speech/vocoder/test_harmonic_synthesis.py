@@ -59,8 +59,8 @@ def test_a_stream_speaks_before_its_end_and_forgets_what_it_said(tiny: HarmonicV
     for piece in random_mel(1200).split(10):
         spoken.append(sum(len(wave) for wave in synthesis.push(piece)))
         kept.append(len(synthesis.mel) + len(synthesis.samples) / HOP)
-    assert np.flatnonzero(spoken)[0] < 6
-    assert max(kept) < 250
+    assert np.flatnonzero(spoken)[0] < 10
+    assert max(kept) < 500
 
 
 def test_pulses_have_the_pitch_that_was_asked_for() -> None:

@@ -31,8 +31,9 @@ from clock_attention.speech.vocoder.harmonic import (
 )
 
 LEAST_HERTZ, HIGHEST_HARMONIC = 40.0, 11000.0  # below the first there is no voice
-# Spectra in a block: few at first, so that sound begins soon; many later, so that little is computed twice.
-FIRST_BLOCKS, BLOCK = (20, 32, 64), 128
+# Spectra in a block: few at first, so that sound begins soon; many later, because what surrounds a block is computed
+# once more for it.
+FIRST_BLOCKS, BLOCK = (32,), 256
 # Hop m is made of spectra m − 1 … m + 2; spectrum k sees hops k − 2 … k + 1; pulses see the pitch of the next hops.
 OVERLAP, SOURCE = 3, 4  # hops and frames of pitch to each side of a block that it depends on
 INPUT, OUTPUT, TAPS = 160, 147, 32  # resampling: that many samples at 24,000 Hz are as many at 22,050; taps to a side
