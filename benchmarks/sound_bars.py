@@ -16,6 +16,7 @@ import argparse
 import json
 import resource
 import time
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -151,15 +152,16 @@ def pauses(voice: Voice, vocoder: Any, arguments: argparse.Namespace) -> dict[st
     marked, plain, empty = [], [], []
     level = spoken.mel.mean(1).numpy()
     loud = level > np.percentile(level, 95) - SILENT_DB / 8.686
-    for token, start, count in zip(
-        spoken.alignment.labels, spoken.alignment.starts, spoken.alignment.durations, strict=True
-    ):
-        if token in PAUSES:
-            marked.append(count / voice.frames_per_second)
-        elif token == WORD_BOUNDARY and start > 0 and start + count < len(level):
-            plain.append(count / voice.frames_per_second)
-            if count:
-                empty.append(1 - loud[start : start + count].mean())
+    tokens = zip(spoken.alignment.labels, spoken.alignment.starts, spoken.alignment.durations, strict=True)
+    for between, run in groupby(tokens, key=lambda token: token[0] in PAUSES or token[0] == WORD_BOUNDARY):
+        gap = list(run)  # one blank between two words, of one token or several
+        start, count = gap[0][1], sum(int(token[2]) for token in gap)
+        if not between or start == 0 or start + count >= len(level):
+            continue
+        punctuated = any(token[0] in PAUSES for token in gap)
+        (marked if punctuated else plain).append(count / voice.frames_per_second)
+        if count and not punctuated:
+            empty.append(1 - loud[start : start + count].mean())
     silences = quiet_runs(loud, voice.frames_per_second)
     wave = teacher_wave(STORY, voice.language.mel.sample_rate)
     theirs = quiet_runs(heard_frames(wave, voice.language.mel.sample_rate), 100.0)

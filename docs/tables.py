@@ -611,6 +611,76 @@ def sound_paces() -> str:
     return table(["", "WER", "DistillMOS", "DNSMOS"], rows)
 
 
+@made
+def sound_bars() -> str:
+    """One row for each measured part of benchmarks/sound_bars.py."""
+    found, rows = read("sound_bars"), []
+
+    def row(what: str, ours: object, theirs: object, vocoder: str) -> None:
+        rows.append([what, ours, theirs, vocoder])
+
+    if part := found.get("long"):
+        name, ends = f"{part['sentences']} sentences of 100 … 200 phonemes in one piece", ("estimate", "low", "high")
+        wers = [percent(dict(zip(ends, part[who]["wer"], strict=True)), 1) for who in ("voice", "teacher")]
+        row(f"{name}: WER", *wers, part["vocoder"])
+        row(
+            f"{name}: DistillMOS", *(interval(part[who]["distillmos"]) for who in ("voice", "teacher")), part["vocoder"]
+        )
+    if part := found.get("questions"):
+        for what, show in (
+            ('final pitch, "?" minus ".", semitones', lambda one: interval(one["semitones"], 1)),
+            ("pairs that rise by 2 semitones or more", lambda one: f"{one['at least 2']} of {one['of']}"),
+        ):
+            row(what, show(part["voice"]), show(part["teacher"]), part["vocoder"])
+    if part := found.get("pauses"):
+        silences = part["silences of 0.45 s and more"]
+        row(f"silences of ≥ 0.45 s in {part['words']} words", silences["voice"], silences["teacher"], "")
+        row(
+            "punctuation marks with a pause of ≥ 0.1 s",
+            f"{part['marks with a pause of 0.1 s']} of {part['marks']}",
+            "",
+            "",
+        )
+        inside = f"{part['word boundaries with a pause of 0.1 s']} of {part['word boundaries']}"
+        row("word boundaries inside phrases with one", inside, "", "")
+        row("longest pause inside a phrase", f"{1000 * part['longest pause inside a phrase, s']:.0f} ms", "", "")
+        row("silent share of blanks between words", f"{part['silent share of blanks between words']:.2f}", "", "")
+    if part := found.get("onsets"):
+        for pace in ("1", "0.625"):
+            late = part[f"pace {pace}"]["sound minus timestamp, ms"]
+            shown = f"{late['median']:.0f} / {late['p95']:.0f} ms"
+            row(f"first word heard after its timestamp, pace {pace}: median / 95 %", shown, "", part["vocoder"])
+        ghosts = part["phantom you"]
+        row(
+            f'phantom "you" of {ghosts["of"]} (Moonshine with its voice detector)',
+            ghosts["voice"],
+            ghosts["teacher"],
+            part["vocoder"],
+        )
+    if part := found.get("hard"):
+        row(
+            f"difficult inputs: words without time in the alignment, of {part['words']}",
+            part["words without time in the alignment"],
+            "",
+            part["vocoder"],
+        )
+        missed = " / ".join(map(str, part["words missed"]))
+        row(f"words missed by {' / '.join(part['recognizers'])}", missed, "", part["vocoder"])
+        row(
+            "missed by both; and not heard as phones",
+            f"{part['missed by both']}; {part['and not heard as phones']}",
+            "",
+            "",
+        )
+    if part := found.get("cost"):
+        first = part["first audio, s (median, worst of 10)"]
+        row("first audio of ten words, warm, one core", f"{first[0]:.2f} s", "", part["vocoder"])
+        row("text to sound, CPU s per s", f"{part['CPU s per s']:.3f}", "", part["vocoder"])
+        memory = f"{part['peak memory, MB']} / {part['peak memory after them, MB']} MB"
+        row(f"peak memory, first phrases / after {part['utterances']} utterances", memory, "", part["vocoder"])
+    return table(["", "default voice", "teacher", "vocoder"], rows)
+
+
 def sound_of(name: str) -> str:
     """Opinion score and word error rate of a row of benchmarks/sound.py."""
     row = next(row for row in read("sound")["rows"] if row["name"] == name)

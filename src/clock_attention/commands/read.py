@@ -37,7 +37,7 @@ def read(
     energy: Annotated[float, typer.Option(help="Decibels louder or softer, -60 … 12.")] = 0.0,
     pause: Annotated[
         float, typer.Option(help="Seconds between sentences, at natural pace; between paragraphs 2.5 times as many.")
-    ] = 0.3,
+    ] = 0.45,
     voice: Annotated[str, typer.Option(help="Folder of a voice; default is the one in the package.")] = "default",
     lexicon: Annotated[
         Path | None, typer.Option(help='Words and their readings, .toml: Siobhan = "/ʃɪˈvɔːn/".')

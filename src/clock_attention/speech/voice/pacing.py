@@ -21,7 +21,7 @@ FEWEST_FRAMES, MOST_FRAMES = 1, 50
 PHRASE_SHARE = 0.75
 LONGEST_PHRASE = 110  # phonemes, where a voice does not say how long the utterances were that it has learned from
 LONGEST_ALIGNED = 220  # phonemes of a voice that was trained along alignments, which do not blur with length
-PAUSE = 0.3  # seconds between sentences, at natural pace
+PAUSE = 0.45  # seconds between sentences at natural pace, beside the short silences that a phrase ends with
 PARAGRAPH = 2.5  # pauses between paragraphs, in those between sentences
 PHRASE_PAUSE = 0.1  # seconds after punctuation at which a very long sentence had to be cut
 # What it costs to cut a sentence after these, in shares of a phrase's length.
