@@ -61,6 +61,11 @@ COMMANDS = {
         "Serve speech over HTTP as OpenAI's interface does, and by the Wyoming protocol.",
         "serve",
     ),
+    "align": Command(
+        "clock_attention.commands.align",
+        "align",
+        "Find when each word and phone of a recording is said: TextGrid, JSON, subtitles.",
+    ),
     "corpus": Command("clock_attention.commands.corpus", "app", "Make, prepare, download and inspect corpora."),
     "train": Command("clock_attention.commands.train", "train", "Train a speech model on a prepared corpus."),
     "export": Command(

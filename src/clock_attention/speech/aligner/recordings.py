@@ -1,0 +1,109 @@
+"""Recordings and their texts as people keep them: LJSpeech folders, or audio files with a transcript beside each."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from clock_attention.speech.corpus.checks import Recording
+from clock_attention.speech.corpus.ljspeech import SUFFIXES, read_folder
+from clock_attention.speech.corpus.metadata import read_utf8
+from clock_attention.speech.corpus.store import Rejection
+
+# A .lab may also hold labels, such as those that `align` writes; a .txt beside it is then the transcript.
+TRANSCRIPTS = (".txt", ".lab")
+RE_LABEL_LINE = re.compile(r"\s*\d+(\.\d+)?\s+\d+(\.\d+)?\s+\S+\s*")
+RE_TIMIT = re.compile(r"0 \d{4,} (?=\S)")  # TIMIT's texts begin with the first and last sample
+
+
+@dataclass(frozen=True)
+class Found:
+    """What can be aligned, and what cannot, each with its reason. Ids are paths below the folder, without suffix."""
+
+    recordings: tuple[Recording, ...]
+    rejected: tuple[Rejection, ...]
+    without_audio: tuple[Path, ...] = ()  # transcripts that no recording belongs to
+
+
+def find_recordings(inputs: Sequence[str | Path]) -> Found:
+    """Recordings in files and folders. A folder with a metadata.csv has LJSpeech's format; others are searched."""
+    recordings: list[Recording] = []
+    rejected: list[Rejection] = []
+    without_audio: list[Path] = []
+    known: set[str] = set()
+    for place in map(Path, inputs):
+        if not place.exists():
+            raise FileNotFoundError(f"{place}: no such file or folder")
+        if place.is_dir() and (place / "metadata.csv").is_file():
+            good, bad = read_folder(place)
+        elif place.is_dir():
+            good, bad, lonely = search(place)
+            without_audio += lonely
+        else:
+            good, bad = paired([place], place.parent)
+        rejected += bad
+        for recording in good:
+            if recording.id in known:
+                rejected.append(Rejection(recording.id, "duplicate id", "two recordings have this name"))
+            elif not recording.path:
+                rejected.append(
+                    Rejection(recording.id, "missing", f"no audio file of this name ({', '.join(SUFFIXES)})")
+                )
+            else:
+                recordings.append(recording)
+            known.add(recording.id)
+    return Found(tuple(recordings), tuple(rejected), tuple(without_audio))
+
+
+def search(folder: Path) -> tuple[list[Recording], list[Rejection], list[Path]]:
+    """Audio files below a folder with their transcripts, and transcripts without audio. Hidden files are left alone."""
+    files = sorted(path for path in visible(folder) if path.suffix.lower() in (*SUFFIXES, *TRANSCRIPTS))
+    audio = [path for path in files if path.suffix.lower() in SUFFIXES]
+    good, bad = paired(audio, folder)
+    stems = {path.with_suffix("") for path in audio}
+    lonely = [path for path in files if path.suffix.lower() in TRANSCRIPTS and path.with_suffix("") not in stems]
+    return good, bad, lonely
+
+
+def visible(folder: Path) -> Iterator[Path]:
+    for path in folder.iterdir():
+        if not path.name.startswith("."):
+            if path.is_dir():
+                yield from visible(path)
+            else:
+                yield path
+
+
+def paired(audio: Iterable[Path], folder: Path) -> tuple[list[Recording], list[Rejection]]:
+    """Each audio file with the text of the transcript beside it."""
+    recordings, rejected = [], []
+    for path in audio:
+        name = path.relative_to(folder).with_suffix("").as_posix()
+        try:
+            recordings.append(Recording(name, read_transcript(transcript_of(path)), str(path)))
+        except (ValueError, OSError) as error:
+            rejected.append(Rejection(name, "no transcript", str(error)))
+    return recordings, rejected
+
+
+def transcript_of(audio: Path) -> Path:
+    """The transcript beside an audio file."""
+    beside = [audio.with_suffix(suffix) for suffix in TRANSCRIPTS]
+    found = next((path for path in beside if path.is_file()), None)
+    if found is None:
+        raise FileNotFoundError(
+            f"{audio}: no transcript beside it, expected {' or '.join(path.name for path in beside)}"
+        )
+    return found
+
+
+def read_transcript(path: Path) -> str:
+    text = read_utf8(path).strip()
+    if not text:
+        raise ValueError(f"{path}: is empty, expected the words that are spoken")
+    lines = [line for line in text.splitlines() if line.strip()]
+    if len(lines) > 1 and all(RE_LABEL_LINE.fullmatch(line) for line in lines):
+        raise ValueError(f"{path}: holds labels with times, expected the words that are spoken")
+    return RE_TIMIT.sub("", text, count=1) if RE_TIMIT.match(text) else text
