@@ -46,7 +46,7 @@ from clock_attention.alignment import (
 )
 from clock_attention.speech.audio.wave import resample, trim_silence
 from clock_attention.speech.corpus.store import FeatureStore
-from clock_attention.speech.corpus.store import Utterance as Row
+from clock_attention.speech.corpus.store import StoredUtterance as Row
 from clock_attention.speech.corpus.teacher import TEACHER_RATE, hibari_voice
 from clock_attention.speech.text.hibari import IPA_SUBSTITUTES, HibariPhonemizer
 from clock_attention.speech.text.ipa import CONSONANTS, REDUCED, STRESSABLE

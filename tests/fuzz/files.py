@@ -20,7 +20,7 @@ from clock_attention.speech.corpus.metadata import id_fault
 from clock_attention.speech.corpus.teacher import read_lines
 from clock_attention.speech.vocoder.hifigan import Generator, HifiganConfig
 from clock_attention.speech.vocoder.vocoder import VocoderError, load_vocoder
-from clock_attention.speech.voice.folder import VoiceCard, VoiceError, digest
+from clock_attention.speech.voice.folder import VoiceCard, VoiceError, file_digest
 from clock_attention.speech.voice.voice import Voice
 from tests.fuzz.damage import damaged, damaged_json
 from tests.fuzz.runner import DifferenceError, Fuzzer
@@ -121,7 +121,7 @@ class Voices(Fuzzer):
     def start(self, folder: Path) -> None:
         self.folder = tiny_voice(folder / "voice")
         card = json.loads((self.folder / "voice.json").read_text())
-        card["weights_sha256"] = digest(self.folder / "model.safetensors")
+        card["weights_sha256"] = file_digest(self.folder / "model.safetensors")
         (self.folder / "voice.json").write_text(json.dumps(card))
         self.contents = {path.name: path.read_bytes() for path in self.folder.iterdir()}
         voice = Voice.load(self.folder)

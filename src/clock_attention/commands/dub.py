@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from clock_attention.commands.speak import clear_errors
+from clock_attention.commands.terminal import one_line_errors
 
 MOST_SHOWN = 12  # faults on the terminal; the report has all
 
@@ -55,7 +55,7 @@ def dub(
     """
     console = Console(stderr=True, emoji=False)
     began = time.monotonic()
-    with clear_errors(console):
+    with one_line_errors(console):
         from clock_attention.files import check_writable
         from clock_attention.speech.dubbing.report import as_text, save_report, save_timeline
         from clock_attention.speech.dubbing.slot import Delivery

@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from clock_attention.commands.speak import clear_errors
+from clock_attention.commands.terminal import one_line_errors
 
 
 class Sound(str, Enum):
@@ -53,7 +53,7 @@ def read(
     """
     console = Console(stderr=True, emoji=False)
     began = time.monotonic()
-    with clear_errors(console):
+    with one_line_errors(console):
         from clock_attention.speech.text.books import read_book
 
         found = read_book(book)

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import gc
-import logging
-import os
 import sys
 import time
-import warnings
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -18,6 +15,8 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from clock_attention.commands.terminal import one_line_errors
 
 PIPE = "-"
 
@@ -69,7 +68,7 @@ def speak(
     """Speak a text at any pace or exact duration, with timestamps and a figure on request."""
     console = Console(stderr=True, emoji=False)  # standard output may be the sound itself
     began = time.monotonic()
-    with clear_errors(console):
+    with one_line_errors(console):
         # Importing torch takes seconds: errors that do not need it are reported first.
         words = wanted_text(text, file)
 
@@ -167,35 +166,3 @@ def progress(console: Console, sentences: int) -> Iterator[Any]:
     with Progress(*columns, console=console, transient=True, disable=not shown) as bar:
         task = bar.add_task("speaking", total=sentences)
         yield lambda: bar.advance(task)
-
-
-@contextmanager
-def clear_errors(console: Console) -> Iterator[None]:
-    """Mistakes end with one sentence on standard error, and warnings are one line each."""
-
-    def say(kind: str, message: object, style: str) -> None:
-        line = " ".join(str(message).split())
-        console.print(f"{kind}: {line}", style=style, highlight=False, markup=False, soft_wrap=True)
-
-    class Lines(logging.Handler):
-        def emit(self, record: logging.LogRecord) -> None:
-            say("warning", record.getMessage(), "yellow")
-
-    logger, handler = logging.getLogger("clock_attention"), Lines(logging.WARNING)
-    logger.addHandler(handler)
-    try:
-        with warnings.catch_warnings():
-            warnings.showwarning = lambda message, *_, **__: say("warning", message, "yellow")
-            yield
-    except BrokenPipeError:
-        # The reader has closed the pipe; Python would report it again when it closes standard output.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        raise typer.Exit(1) from None
-    except (ValueError, OSError, ImportError, MemoryError) as error:
-        say("error", error, "bold red")
-        raise typer.Exit(1) from None
-    except KeyboardInterrupt:
-        say("interrupted", "what was not complete has not been written", "bold red")
-        raise typer.Exit(130) from None
-    finally:
-        logger.removeHandler(handler)

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import logging
+import os
+import sys
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -37,3 +41,35 @@ def option(name: str) -> Iterator[None]:
         yield
     except (ValueError, OSError) as error:
         raise ValueError(f"{name}: {error}") from error
+
+
+@contextmanager
+def one_line_errors(console: Console) -> Iterator[None]:
+    """Mistakes end with one sentence on standard error, and warnings are one line each."""
+
+    def say(kind: str, message: object, style: str) -> None:
+        line = " ".join(str(message).split())
+        console.print(f"{kind}: {line}", style=style, highlight=False, markup=False, soft_wrap=True)
+
+    class Lines(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            say("warning", record.getMessage(), "yellow")
+
+    logger, handler = logging.getLogger("clock_attention"), Lines(logging.WARNING)
+    logger.addHandler(handler)
+    try:
+        with warnings.catch_warnings():
+            warnings.showwarning = lambda message, *_, **__: say("warning", message, "yellow")
+            yield
+    except BrokenPipeError:
+        # The reader has closed the pipe; Python would report it again when it closes standard output.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise typer.Exit(1) from None
+    except (ValueError, OSError, ImportError, MemoryError) as error:
+        say("error", error, "bold red")
+        raise typer.Exit(1) from None
+    except KeyboardInterrupt:
+        say("interrupted", "what was not complete has not been written", "bold red")
+        raise typer.Exit(130) from None
+    finally:
+        logger.removeHandler(handler)

@@ -7,7 +7,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from clock_attention.speech.model.config import AlignedConfig, ModelConfig
-from clock_attention.speech.voice.folder import VoiceError, digest
+from clock_attention.speech.voice.folder import VoiceError, file_digest
 from clock_attention.speech.voice.voice import Voice
 from tests.speech.voices import tiny_voice
 
@@ -92,7 +92,7 @@ def test_cards_out_of_all_bounds_are_refused(voice, section, change, message):
 
 
 def test_a_flipped_bit_in_the_weights_is_noticed(voice):
-    change_card(voice, "", weights_sha256=digest(voice / "model.safetensors"))
+    change_card(voice, "", weights_sha256=file_digest(voice / "model.safetensors"))
     Voice.load(voice)
     content = bytearray((voice / "model.safetensors").read_bytes())
     content[-5] ^= 1

@@ -8,7 +8,7 @@ from clock_attention.evaluation.pipeline.evaluate import Evaluation, counts_phon
 from clock_attention.evaluation.pipeline.sweep import best, best_shared, names, of_system
 from clock_attention.evaluation.report.document import Cells
 from clock_attention.evaluation.report.tables import points
-from clock_attention.evaluation.scoring.metrics import Interval, bootstrap, unpaired_difference
+from clock_attention.evaluation.scoring.metrics import ConfidenceInterval, bootstrap, unpaired_difference
 
 CLOCK, CAUSAL = "parallel-clock", "causal-clock"
 NEAR = 0.03  # of the floor
@@ -52,7 +52,7 @@ def judged(holds: bool) -> str:
     return "holds" if holds else "does not hold"
 
 
-def at_most(interval: Interval, limit: float) -> str:
+def at_most(interval: ConfidenceInterval, limit: float) -> str:
     """Holds, does not hold, or inconclusive: the whole interval decides, not the estimate."""
     if interval.low <= limit <= interval.high:
         return "inconclusive: the interval includes the limit"

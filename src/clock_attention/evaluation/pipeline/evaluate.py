@@ -17,7 +17,7 @@ from clock_attention.evaluation.prompts import Prompt
 from clock_attention.evaluation.scoring.faults import pooled_measures
 from clock_attention.evaluation.scoring.metrics import (
     RESAMPLES,
-    Interval,
+    ConfidenceInterval,
     Measure,
     Score,
     align,
@@ -145,7 +145,9 @@ def phones(text: str) -> str:
     return " ".join(token for token in phonemizer("arpabet")(text).tokens if token not in (WORD_BOUNDARY, ",", "."))
 
 
-def paired_difference(first: Evaluation, second: Evaluation, recognizer: str, measure: Measure = "wer") -> Interval:
+def paired_difference(
+    first: Evaluation, second: Evaluation, recognizer: str, measure: Measure = "wer"
+) -> ConfidenceInterval:
     """First minus second, with the interval of resamples that draw the same sentences for both."""
     for one in (first, second):
         if recognizer not in one.recognizers:

@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from clock_attention.alignment import FloatArray
 from clock_attention.evaluation.pipeline.evaluate import Evaluation
 from clock_attention.evaluation.pipeline.sweep import CAP, SAMPLE, SAMPLE_MPRS, lengths_of, names, of_system
-from clock_attention.evaluation.scoring.metrics import Interval, Measure
+from clock_attention.evaluation.scoring.metrics import ConfidenceInterval, Measure
 from clock_attention.evaluation.systems.systems import Length, VoiceSystem
 from clock_attention.files import replacing
 from clock_attention.speech.training.progress import read_log
@@ -128,7 +128,7 @@ def draw_system(
         axis.axhspan(100 * interval.low, 100 * interval.high, color=colour, alpha=0.1)
 
 
-def bar(interval: Interval) -> tuple[float, float, float]:
+def bar(interval: ConfidenceInterval) -> tuple[float, float, float]:
     """In percent: the estimate, and how far the interval reaches below and above it."""
     estimate, low, high = 100 * interval.estimate, 100 * interval.low, 100 * interval.high
     return estimate, max(0.0, estimate - low), max(0.0, high - estimate)

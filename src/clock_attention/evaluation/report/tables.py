@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from clock_attention.evaluation.pipeline.evaluate import Evaluation, counts_phones, paired_difference
 from clock_attention.evaluation.report.document import Cells
 from clock_attention.evaluation.scoring.faults import COUNTED
-from clock_attention.evaluation.scoring.metrics import Interval, Measure
+from clock_attention.evaluation.scoring.metrics import ConfidenceInterval, Measure
 
 MEASURES = {  # of the alignment, and their headings
     "word_skips": "words skipped",
@@ -78,7 +78,7 @@ def difference_table(evaluations: Sequence[Evaluation], pairs: Sequence[tuple[in
     return [["difference", "recognizer", "WER, points", "CER, points"], *rows]
 
 
-def points(interval: Interval) -> str:
+def points(interval: ConfidenceInterval) -> str:
     return f"{100 * interval.estimate:+.2f} [{100 * interval.low:+.2f}, {100 * interval.high:+.2f}]"
 
 
@@ -101,5 +101,5 @@ def sweep_table(evaluations: Sequence[Evaluation], recognizer: str, measure: Mea
     return [["system", *lengths], *rows]
 
 
-def percent(interval: Interval) -> str:
+def percent(interval: ConfidenceInterval) -> str:
     return f"{100 * interval.estimate:.1f} [{100 * interval.low:.1f}, {100 * interval.high:.1f}]"

@@ -67,7 +67,7 @@ class SentenceScore:
 
 
 @dataclass(frozen=True)
-class Interval:
+class ConfidenceInterval:
     """An estimate with its 95 % bootstrap interval (percentiles)."""
 
     estimate: float
@@ -95,11 +95,11 @@ class Score:
         return sum((sentence.chars for sentence in self.sentences), Counts())
 
     @cached_property
-    def wer(self) -> Interval:
+    def wer(self) -> ConfidenceInterval:
         return self.interval("wer")
 
     @cached_property
-    def cer(self) -> Interval:
+    def cer(self) -> ConfidenceInterval:
         return self.interval("cer")
 
     @property
@@ -110,7 +110,7 @@ class Score:
     def repeats(self) -> int:
         return sum(sentence.repeats for sentence in self.sentences)
 
-    def interval(self, measure: Measure) -> Interval:
+    def interval(self, measure: Measure) -> ConfidenceInterval:
         errors, lengths = self.arrays(measure)
         return bootstrap(errors, lengths, resamples=self.resamples, seed=self.seed)
 
@@ -215,13 +215,13 @@ def lies_in_repetition(words: Sequence[str], place: int) -> bool:
 
 def bootstrap(
     errors: NDArray[np.int64], lengths: NDArray[np.int64], *, resamples: int = RESAMPLES, seed: int = 0
-) -> Interval:
+) -> ConfidenceInterval:
     """Interval of a pooled rate: sentences are drawn with replacement, the rate is pooled again for each draw."""
     rates = resampled_rates(errors, lengths, resamples, seed)
     return percentile_interval(float(errors.sum() / lengths.sum()), rates)
 
 
-def difference(first: Score, second: Score, measure: Measure = "wer") -> Interval:
+def difference(first: Score, second: Score, measure: Measure = "wer") -> ConfidenceInterval:
     """First minus second on the same sentences; each resample draws the same sentences for both systems."""
     texts, others = ([sentence.reference for sentence in score.sentences] for score in (first, second))
     if texts != others:
@@ -233,7 +233,7 @@ def difference(first: Score, second: Score, measure: Measure = "wer") -> Interva
     return bootstrap(errors - other_errors, lengths, resamples=first.resamples, seed=first.seed)
 
 
-def unpaired_difference(first: Score, second: Score, measure: Measure = "wer") -> Interval:
+def unpaired_difference(first: Score, second: Score, measure: Measure = "wer") -> ConfidenceInterval:
     """First minus second on different sentences: each draws its own."""
     arrays = first.arrays(measure), second.arrays(measure)
     one, other = (
@@ -252,7 +252,7 @@ def resampled_rates(
     return rates
 
 
-def percentile_interval(estimate: float, rates: NDArray[np.float64]) -> Interval:
+def percentile_interval(estimate: float, rates: NDArray[np.float64]) -> ConfidenceInterval:
     tail = (1 - CONFIDENCE) / 2
     low, high = np.quantile(rates, [tail, 1 - tail])
-    return Interval(estimate, float(low), float(high))
+    return ConfidenceInterval(estimate, float(low), float(high))

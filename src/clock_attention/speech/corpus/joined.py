@@ -16,7 +16,7 @@ from torch import Tensor
 
 from clock_attention.speech.corpus.protocols import Corpus
 from clock_attention.speech.corpus.splits import text_key
-from clock_attention.speech.corpus.store import FeatureStore, Utterance
+from clock_attention.speech.corpus.store import FeatureStore, StoredUtterance
 
 logger = logging.getLogger(__name__)
 
@@ -41,7 +41,7 @@ class JoinedStore:
             "phonemizer": first.header["phonemizer"],
             "source": " + ".join(str(store.header.get("source", "unknown")) for store in stores),
         }
-        self.utterances: list[Utterance] = [row for store in stores for row in store.utterances]
+        self.utterances: list[StoredUtterance] = [row for store in stores for row in store.utterances]
         self.firsts = [0, *accumulate(len(store) for store in stores)]
         frames = torch.tensor([float(store.frames.shape[0]) for store in stores])
         weight = (frames / frames.sum())[:, None]

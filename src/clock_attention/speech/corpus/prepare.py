@@ -29,7 +29,7 @@ from clock_attention.speech.corpus.store import (
     STD_FLOOR,
     FeatureStore,
     Rejection,
-    Utterance,
+    StoredUtterance,
     write_rows,
 )
 from clock_attention.speech.corpus.teacher import Reading
@@ -169,7 +169,7 @@ def finalize(
         row["split"] = split
     mean, std = join_frames(out, numbers, rows, total, settings)
     symbols = phonemizer(settings.phonemizer).symbols
-    utterances = [Utterance.from_row(row) for row in rows]
+    utterances = [StoredUtterance.from_row(row) for row in rows]
     write_rows(out / "utterances.jsonl", [utterance.to_row() for utterance in utterances])
     write_rows(out / "rejected.jsonl", rejections)
     if settings.keep_audio:

@@ -36,7 +36,7 @@ STD_FLOOR = 0.1
 
 
 @dataclass(frozen=True)
-class Utterance:
+class StoredUtterance:
     """One row of the table. `group` is the key of the source text: all phrases and speeds of it share a split."""
 
     id: str
@@ -63,7 +63,7 @@ class Utterance:
         return max(1, round(self.frames * self.speed))
 
     @classmethod
-    def from_row(cls, row: dict[str, Any]) -> Utterance:
+    def from_row(cls, row: dict[str, Any]) -> StoredUtterance:
         row = {key: tuple(value) if isinstance(value, list) else value for key, value in row.items()}
         return cls(**row)
 
@@ -133,8 +133,8 @@ class FeatureStore:
         return len(self.utterances)
 
     @cached_property
-    def utterances(self) -> list[Utterance]:
-        return [Utterance.from_row(row) for row in read_rows(self.path / "utterances.jsonl")]
+    def utterances(self) -> list[StoredUtterance]:
+        return [StoredUtterance.from_row(row) for row in read_rows(self.path / "utterances.jsonl")]
 
     @cached_property
     def rejected(self) -> list[Rejection]:

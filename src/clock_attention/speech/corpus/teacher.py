@@ -22,7 +22,7 @@ from clock_attention.speech.text.hibari import HibariPhonemizer
 from clock_attention.speech.text.phrases import split_phrases
 
 TEACHER_RATE = 24000
-SLOWEST, FASTEST = 0.5, 2.0
+SLOWEST_READING, FASTEST_READING = 0.5, 2.0
 LONGEST_STEM = 40  # letters of a file's name in the ids of its lines
 
 
@@ -90,9 +90,9 @@ def plan_readings(
     Depends on the arguments only, and the texts and their order not on the speeds: two corpora with the same seed
     differ in pace alone.
     """
-    outside = [speed for speed in speeds if not SLOWEST <= speed <= FASTEST]
+    outside = [speed for speed in speeds if not SLOWEST_READING <= speed <= FASTEST_READING]
     if outside or not speeds:
-        raise ValueError(f"the teacher's speeds lie in {SLOWEST}…{FASTEST}, got {speeds}")
+        raise ValueError(f"the teacher's speeds lie in {SLOWEST_READING}…{FASTEST_READING}, got {speeds}")
     phrases = [
         (f"{name}.{place:02d}", text_key(text), phrase)
         for name, text in lines

@@ -33,7 +33,7 @@ from clock_attention.speech.vocoder.harmonic import (
 from clock_attention.speech.vocoder.harmonic_synthesis import LEAST_HERTZ
 
 FEATURES = "/dec_in/Conv_output_0"  # the decoder's input in hibari's graph
-FASTEST, SLOWEST = 1.4, 0.75  # speeds of the teacher's readings
+HIGHEST_SPEED, LOWEST_SPEED = 1.4, 0.75  # speeds of the teacher's readings
 FAINTEST = -4.0  # log magnitude below which spectra are not compared
 
 
@@ -104,7 +104,7 @@ class TeacherDecoder:
 
         generator, spectrogram = np.random.default_rng(seed), MelSpectrogram(config.mel)
         for text in texts:
-            speed = math.exp(generator.uniform(math.log(SLOWEST), math.log(FASTEST)))
+            speed = math.exp(generator.uniform(math.log(LOWEST_SPEED), math.log(HIGHEST_SPEED)))
             for phonemes in self.hibari.phonemize(text):
                 given = {
                     "ids": np.array([self.hibari.ids(phonemes)], np.int64),

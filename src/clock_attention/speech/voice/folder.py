@@ -103,7 +103,7 @@ class VoiceFolder:
         except SafetensorError as error:
             raise VoiceError(f"{folder / WEIGHTS}: damaged or not a safetensors file ({error})") from None
         check_weights(folder / WEIGHTS, expected_weights(card.model), weights)
-        if card.weights_sha256 is not None and card.weights_sha256 != digest(folder / WEIGHTS):
+        if card.weights_sha256 is not None and card.weights_sha256 != file_digest(folder / WEIGHTS):
             raise VoiceError(
                 f"{folder / WEIGHTS}: damaged, or not the weights that {CARD} was written for (the check sum differs); "
                 "export or copy the voice again"
@@ -258,5 +258,5 @@ def check_weights(path: Path, expected: Mapping[str, Tensor], found: Mapping[str
         raise VoiceError(f"{path}: weights do not belong to the model in {CARD}: {fault}")
 
 
-def digest(path: Path) -> str:
+def file_digest(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()

@@ -18,7 +18,15 @@ from clock_attention.speech.text.lexicon import load_lexicon
 from clock_attention.speech.training.progress import read_log
 from clock_attention.speech.training.run import RunDescription
 from clock_attention.speech.training.transfer import Start
-from clock_attention.speech.voice.folder import CARD, LEXICON, WEIGHTS, Provenance, VoiceCard, check_weights, digest
+from clock_attention.speech.voice.folder import (
+    CARD,
+    LEXICON,
+    WEIGHTS,
+    Provenance,
+    VoiceCard,
+    check_weights,
+    file_digest,
+)
 from clock_attention.speech.voice.voice import Voice
 
 
@@ -63,7 +71,7 @@ def export(
     with replacing(folder / WEIGHTS) as temporary:
         save_file({name: tensor.to(dtype).contiguous() for name, tensor in weights.items()}, temporary)
         temporary.chmod(0o644)  # safetensors keeps what it writes to its owner
-    card = card.model_copy(update={"weights_sha256": digest(folder / WEIGHTS)})
+    card = card.model_copy(update={"weights_sha256": file_digest(folder / WEIGHTS)})
     if lexicon is not None:
         write_atomically(folder / LEXICON, lexicon.read_text(encoding="utf-8-sig"))
     write_atomically(folder / CARD, card.model_dump_json(indent=1))
