@@ -18,6 +18,7 @@ from clock_attention.speech.corpus.checks import Limits, Rejected, check_feature
 from clock_attention.speech.corpus.ljspeech import read_folder
 from clock_attention.speech.corpus.metadata import id_fault
 from clock_attention.speech.corpus.teacher import read_lines
+from clock_attention.speech.vocoder.checked_weights import packed_weights
 from clock_attention.speech.vocoder.hifigan import Generator, HifiganConfig
 from clock_attention.speech.vocoder.vocoder import VocoderError, load_vocoder
 from clock_attention.speech.voice.folder import VoiceCard, VoiceError, file_digest
@@ -168,7 +169,9 @@ class Vocoders(Fuzzer):
         }
         (folder / "config.json").write_text(json.dumps(small))
         torch.manual_seed(0)
-        torch.save({"generator": Generator(HifiganConfig.read(folder / "config.json")).state_dict()}, folder / "g_1")
+        state = Generator(HifiganConfig.read(folder / "config.json")).state_dict()
+        torch.save({"generator": state}, folder / "g_1")
+        (folder / "model.safetensors").write_bytes(packed_weights(state))
         self.contents = {path.name: path.read_bytes() for path in folder.iterdir()}
         self.given = torch.randn(6, 80) - 3
         self.wave = load_vocoder(folder / "g_1", MelConfig.preset("hifigan"))(self.given)
@@ -176,9 +179,10 @@ class Vocoders(Fuzzer):
     def case(self, chance: random.Random) -> str:
         name = chance.choice(list(self.contents))
         change = damaged_json if name == "config.json" else damaged
+        weights = self.folder / (chance.choice(["g_1", "model.safetensors"]) if name == "config.json" else name)
         (self.folder / name).write_bytes(change(self.contents[name], chance))
         try:
-            wave = load_vocoder(self.folder / "g_1", MelConfig.preset("hifigan"))(self.given)
+            wave = load_vocoder(weights, MelConfig.preset("hifigan"))(self.given)
         except VocoderError:
             return "refused"
         finally:

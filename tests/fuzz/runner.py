@@ -87,12 +87,13 @@ def run_here(fuzzer: Fuzzer, folder: Path, seed: int, count: int, first: int = 0
     return counts
 
 
-def run_apart(fuzzer: Fuzzer, folder: Path, seed: int, count: int, say: Any = print) -> dict[str, Any]:
-    """In child processes; failures are counted and listed."""
-    counts: Counter[str] = Counter()
-    failures: list[dict[str, Any]] = []
+def run_apart(
+    fuzzer: Fuzzer, folder: Path, seed: int, count: int, resume: bool = False, say: Any = print
+) -> dict[str, Any]:
+    """In child processes; failures are counted and listed. With `resume`, after the cases that are recorded already."""
+    number, counts, failures, seconds = recorded(fuzzer.name, seed) if resume else (0, Counter[str](), [], 0.0)
     place = mmap.mmap(-1, 8)  # the case that the child is at
-    begun, number = time.monotonic(), 0
+    begun = time.monotonic() - seconds
     while number < count:
         stop = min(count, number + fuzzer.chunk)
         report = folder / f"{number}.jsonl"
@@ -137,6 +138,15 @@ def child_main(fuzzer: Fuzzer, folder: Path, seed: int, numbers: range, place: A
 
             shutil.rmtree(folder)
         os._exit(status)
+
+
+def recorded(name: str, seed: int) -> tuple[int, Counter[str], list[dict[str, Any]], float]:
+    """Cases of this seed in results/fuzz.json: how many, what became of them, failures and seconds."""
+    found = json.loads(RESULTS.read_text()).get(name, {}) if RESULTS.exists() else {}
+    if found.get("seed") != seed:
+        return 0, Counter(), [], 0.0
+    counts = Counter({word: found[word] for word in FAILURES}) + Counter(found["outcomes"])
+    return found["cases"], counts, found["failures"], float(found["seconds"])
 
 
 def record(name: str, seed: int, cases: int, counts: Counter[str], failures: list[Any], seconds: float) -> None:

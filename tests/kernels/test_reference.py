@@ -56,3 +56,13 @@ def test_slopes_are_derivatives(name):
     value, slope = reference.RATES[name]
     x = torch.linspace(-4, 4, 41, dtype=torch.float64)
     torch.testing.assert_close(slope(x), torch.func.jvp(value, (x,), (torch.ones_like(x),))[1])
+
+
+@pytest.mark.parametrize("name", sorted(reference.RATES))
+def test_slopes_have_the_right_derivative_at_zero(name):
+    """Constant features are normalized to exactly 0, and the exact variance is differentiated there."""
+    _, slope = reference.RATES[name]
+    x = torch.zeros(1, dtype=torch.float64, requires_grad=True)
+    (found,) = torch.autograd.grad(slope(x), x)
+    step = torch.tensor([1e-6], dtype=torch.float64)
+    torch.testing.assert_close(found, (slope(step) - slope(-step)) / (2 * step), rtol=1e-5, atol=1e-8)

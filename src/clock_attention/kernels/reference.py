@@ -27,8 +27,9 @@ def rational(x: Tensor) -> Tensor:
 
 
 def rational_slope(x: Tensor) -> Tensor:
-    bend = 1 / (1 + x.abs()) ** 2
-    return torch.where(x > 0, 2 - bend, bend) / 2
+    # Not by |x|, whose derivative torch takes as 0 at 0: then φ'' would be 0 there, and it is 1.
+    behind, ahead = 1 / (1 - x.clamp(max=0)) ** 2, 1 / (1 + x.clamp(min=0)) ** 2
+    return torch.where(x > 0, 2 - ahead, behind) / 2
 
 
 def softplus(x: Tensor) -> Tensor:
@@ -100,6 +101,10 @@ def running_sum(g: Tensor) -> Tensor:
 def normalized(z_0: Tensor, mask: Tensor) -> Tensor:
     total = z_0[..., -1:, :]
     return z_0 / torch.where(total > 0, total, 1.0) * mask  # open in the paper: one step has no edge, so λ = 0
+
+
+def paced(z_0: Tensor, unit: Tensor, mask: Tensor) -> Tensor:
+    return z_0 / unit * mask
 
 
 def half_steps(mask: Tensor) -> tuple[Tensor, Tensor]:
@@ -177,7 +182,7 @@ def causal_clocks(
     pace = torch.as_tensor(pace, dtype=query.dtype, device=query.device).reshape(-1, 1, 1, 1)
     lambda_t, var_t = bridge_clock(key * t_mask, t_mask, options.phi, variance, eps)
     eta = causal_norm(query, s_mask, options.causal_norm, eps)
-    lambda_s = running_sum(ticks(eta, s_mask, phi, eps)) / (mean_rate(phi) * pace * tokens) * s_mask
+    lambda_s = paced(running_sum(ticks(eta, s_mask, phi, eps)), mean_rate(phi) * pace * tokens, s_mask)
     var_s = half_steps(s_mask)[0] / (pace * tokens) ** 2
     if variance == "local":
         var_s, var_t = 0.5 / tokens**2 * torch.ones_like(s_mask), 0.5 / tokens**2 * torch.ones_like(t_mask)

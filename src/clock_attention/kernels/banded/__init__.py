@@ -10,7 +10,8 @@ head.
     threads   compiled entry points, and torch's own threads to run them on
     tasks     what one thread does with one head
     clocks    time norm → rate → running sum, and back
-    rows      the band, softmax and A·V of blocks of queries, and their gradients
+    rows      the band, softmax and A·V of blocks of queries
+    gradients theirs
     tiles     distances, products and sums of a block of queries and a tile of keys
     simd      vectors and pointers for Numba; `simulated`: the same in NumPy
 """

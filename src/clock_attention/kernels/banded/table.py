@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from clock_attention.kernels.banded.clocks import ANCHOR
+from clock_attention.kernels.banded.gradients import AVERAGES
 from clock_attention.kernels.banded.simd import LANES
 from clock_attention.kernels.banded.tiles import ROWS, TILE
 
@@ -48,7 +49,8 @@ SCRATCH = {  # name: (who has one, type)
     "peaks": ("thread", "work"), "softmax_rows": ("thread", "work"), "result": ("thread", "work"),
     # of a thread, gradients only
     "value_columns": ("thread", "work"), "grad_rows": ("thread", "work"), "grad_columns": ("thread", "work"),
-    "pulls": ("thread", "work"), "slopes": ("thread", "work"), "pull_rows": ("thread", "work"),
+    "pulls": ("thread", "work"), "slopes": ("thread", "work"), "inverses": ("thread", "work"),
+    "averages": ("thread", "work"), "pull_rows": ("thread", "work"),
     "pull_keys": ("thread", "work"), "deltas": ("thread", "work"), "variance_rows": ("thread", "work"),
     # of a chunk of queries, gradients only: what it adds to every key
     "chunk_grad_clock": ("chunk", "work"), "chunk_grad_value": ("chunk", "work"),
@@ -159,7 +161,8 @@ class Call:
             "peaks": ROWS * LANES, "softmax_rows": 2 * ROWS, "result": ROWS * max(width, value_width, content_width),
             "value_columns": back * key_rows * value_width, "grad_rows": back * ROWS * value_width,
             "grad_columns": back * ROWS * value_width, "pulls": back * ROWS * key_rows,
-            "slopes": ROWS * key_rows if back and content_width else 0, "pull_rows": back * ROWS * LANES,
+            "slopes": back * ROWS * key_rows, "inverses": back * ROWS * key_rows,
+            "averages": back * AVERAGES * ROWS * LANES, "pull_rows": back * ROWS * LANES,
             "pull_keys": back * key_rows, "deltas": back * ROWS, "variance_rows": back * ROWS,
             "chunk_grad_clock": back * key_rows * width, "chunk_grad_value": back * key_rows * value_width,
             "chunk_grad_variance": back * key_rows, "chunk_grad_content": back * key_rows * content_width,

@@ -31,16 +31,14 @@ from clock_attention.kernels.banded.clocks import (
     surrogate_variance,
     take_clock,
 )
+from clock_attention.kernels.banded.gradients import BackRoom, Gradients, backward_rows
 from clock_attention.kernels.banded.rows import (
-    BackRoom,
-    Gradients,
     Keys,
     Queries,
     Results,
     Room,
     Scoring,
     Widths,
-    backward_rows,
     forward_rows,
 )
 from clock_attention.kernels.banded.simd import (
@@ -220,6 +218,8 @@ def back_room_of(call, slot, like):
         scratch_of(call.grad_columns, slot, like),
         scratch_of(call.pulls, slot, like),
         scratch_of(call.slopes, slot, like),
+        scratch_of(call.inverses, slot, like),
+        scratch_of(call.averages, slot, like),
         scratch_of(call.pull_rows, slot, like),
         scratch_of(call.pull_keys, slot, like),
         scratch_of(call.deltas, slot, like),
@@ -455,7 +455,7 @@ def run_backward(call, like):
 def source_digest() -> str:
     """Of all compiled code: Numba's cache watches one file only."""
     folder = Path(__file__).parent
-    names = ("simd.py", "table.py", "clocks.py", "tiles.py", "rows.py", "tasks.py")
+    names = ("simd.py", "table.py", "clocks.py", "tiles.py", "rows.py", "gradients.py", "tasks.py")
     return hashlib.sha256(b"".join((folder / name).read_bytes() for name in names)).hexdigest()
 
 

@@ -18,7 +18,6 @@ from clock_attention.kernels.banded.simd import (
     cast,
     fma,
     get,
-    is_null,
     larger,
     load,
     logarithm,
@@ -165,18 +164,20 @@ def place_in_tiles(k):
 
 
 @jit
-def weighted_rows(weights, first, last, source, index, step, width, out, like):
-    """out (ROWS, width) = Σ_k weights[:, k] · source[index[k]·step], keys in ascending order. A null index: k itself.
+def weighted_rows(weights, first, last, source, index, step, origin, width, out, like):
+    """out (ROWS, width) = Σ_k weights[:, k] · (source[index[k]·step] − origin), keys in ascending order.
 
-    Four rows by 2 LANES channels of sums stay in registers.
+    Without an index: k itself; without an origin: 0. Four rows by 2 LANES channels of sums stay in registers.
     """
     for r in range(0, ROWS, 4):
         for c in range(0, width, 2 * LANES):
             a0 = splat(0.0, like)
             a1, a2, a3, b0, b1, b2, b3 = a0, a0, a0, a0, a0, a0, a0
             for k in range(first, last):
-                place = (k if is_null(index) else get(index, k)) * step + c
+                place = (k if index is None else get(index, k)) * step + c
                 left, right = load(source, place), load(source, place + LANES)
+                if origin is not None:
+                    left, right = left - load(origin, c), right - load(origin, c + LANES)
                 at = place_in_tiles(k) + r * TILE
                 w0, w1 = splat(get(weights, at), like), splat(get(weights, at + TILE), like)
                 w2, w3 = splat(get(weights, at + 2 * TILE), like), splat(get(weights, at + 3 * TILE), like)
@@ -205,7 +206,7 @@ def spread_to_keys(weights, first, last, source, width, own, own_weights, target
             a1, b1 = load(target, place + width), load(target, place + width + LANES)
             a2, b2 = load(target, place + 2 * width), load(target, place + 2 * width + LANES)
             a3, b3 = load(target, place + 3 * width), load(target, place + 3 * width + LANES)
-            if not is_null(own):
+            if own is not None:
                 w0, w1 = splat(-get(own_weights, k), like), splat(-get(own_weights, k + 1), like)
                 w2, w3 = splat(-get(own_weights, k + 2), like), splat(-get(own_weights, k + 3), like)
                 a0, b0 = fma(w0, load(own, place), a0), fma(w0, load(own, place + LANES), b0)
@@ -254,7 +255,7 @@ def largest_norm(rows, count, step, index, width):
     for i in range(count):
         square = splat(0.0, 0.0)
         for c in range(0, width, LANES):
-            line = cast(load(rows, (i if is_null(index) else get(index, i)) * step + c), 0.0)
+            line = cast(load(rows, get(index, i) * step + c), 0.0)
             square = fma(line, line, square)
         norm = total(square)
         largest_square, added = max(largest_square, norm), added + norm

@@ -17,11 +17,11 @@ from typing import Annotated
 import torch
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from safetensors import SafetensorError
-from safetensors.torch import load_file
 from torch import Tensor, nn
 from torch.nn.functional import gelu
 
 from clock_attention.speech.audio.mel import PRESETS, MelConfig
+from clock_attention.speech.vocoder.checked_weights import read_weights_file
 from clock_attention.speech.vocoder.hifigan import VocoderError
 
 RATE, FFT, HOP = 24000, 1200, 300  # of the spectra that the network draws
@@ -217,10 +217,12 @@ def load_network(folder: Path) -> HarmonicNetwork:
     with torch.device("meta"):
         network = HarmonicNetwork(config)
     try:
-        network.load_state_dict({name: tensor.float() for name, tensor in load_file(weights).items()}, assign=True)
+        network.load_state_dict(
+            {name: tensor.float() for name, tensor in read_weights_file(weights).items()}, assign=True
+        )
     except FileNotFoundError:
         raise VocoderError(f"{weights} is missing") from None
-    except (RuntimeError, SafetensorError, OSError) as error:
+    except (RuntimeError, ValueError, SafetensorError, OSError) as error:
         first = str(error).splitlines()[-1].strip()
         raise VocoderError(f"{weights} does not hold the weights of the vocoder in its config.json: {first}") from None
     return network.eval().requires_grad_(False)

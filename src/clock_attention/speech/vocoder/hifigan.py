@@ -10,12 +10,12 @@ from typing import Annotated, Any
 
 import torch
 from pydantic import BaseModel, Field, ValidationError, model_validator
-from safetensors.torch import load_file
 from torch import Tensor, nn
 from torch.nn.functional import leaky_relu
 
 from clock_attention.speech.audio.mel import PRESETS, MelConfig
 from clock_attention.speech.model.weights import load_torch, weights_fault
+from clock_attention.speech.vocoder.checked_weights import read_weights_file
 
 SLOPE = 0.1
 # The last activation has torch's default slope instead, in the published code and so in the published weights.
@@ -182,7 +182,7 @@ def read_weights(path: Path) -> dict[str, Tensor]:
     """Weights of a checkpoint (`.safetensors`, or torch's with a `generator` key), weight norm folded in."""
     try:
         if path.suffix == ".safetensors":
-            return fold_weight_norm(load_file(path))
+            return fold_weight_norm(read_weights_file(path))
         state: dict[str, Any] = load_torch(path)
         return fold_weight_norm(state.get("generator", state))
     except Exception as error:  # every format fails in its own ways; all mean that this file is of no use

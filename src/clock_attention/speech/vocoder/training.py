@@ -10,13 +10,13 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from safetensors.torch import save
 from torch import Tensor
 from torch.nn.functional import pad
 
 from clock_attention.files import make_folder, replacing, write_atomically
 from clock_attention.speech.audio.wave import load_audio
 from clock_attention.speech.vocoder.analysis import Analysed, Analysis
+from clock_attention.speech.vocoder.checked_weights import packed_weights
 from clock_attention.speech.vocoder.distillation import pitch_losses
 from clock_attention.speech.vocoder.harmonic import FFT, HOP, HarmonicNetwork, load_network, mel_places, normalised
 from clock_attention.speech.vocoder.harmonic_synthesis import (
@@ -194,7 +194,7 @@ def write_vocoder(network: HarmonicNetwork, folder: Path) -> None:
     """`config.json` and 16-bit weights: a folder that `load_vocoder` takes."""
     write_atomically(folder / "config.json", network.config.model_dump_json(indent=1) + "\n")
     state = {name: tensor.half().contiguous() for name, tensor in network.state_dict().items()}
-    write_atomically(folder / "model.safetensors", save(state))
+    write_atomically(folder / "model.safetensors", packed_weights(state))
 
 
 def train_vocoder(

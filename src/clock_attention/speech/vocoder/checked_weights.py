@@ -1,0 +1,37 @@
+"""Safetensors files that name the check sum of what they hold, so that a flipped bit is noticed before it is heard."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+
+from safetensors.torch import load, save
+from torch import Tensor
+
+METADATA, CHECK_SUM = "__metadata__", "sha256"
+
+
+def check_sum(file: bytes) -> tuple[str, str | None]:
+    """SHA-256 of a safetensors file's table and numbers, and the one that its metadata name, if they do."""
+    length = int.from_bytes(file[:8], "little")
+    table = json.loads(file[8 : 8 + length])
+    named = table.pop(METADATA, {}).get(CHECK_SUM)
+    digest = hashlib.sha256(json.dumps(table, sort_keys=True).encode())
+    digest.update(file[8 + length :])
+    return digest.hexdigest(), named
+
+
+def packed_weights(state: dict[str, Tensor]) -> bytes:
+    """A safetensors file with its check sum in the metadata."""
+    return save(state, {CHECK_SUM: check_sum(save(state))[0]})
+
+
+def read_weights_file(path: Path) -> dict[str, Tensor]:
+    """The tensors of a safetensors file. Files of others have no check sum; where there is one, it must be right."""
+    file = path.read_bytes()
+    state = load(file)  # refuses what is no such file
+    found, named = check_sum(file)
+    if named not in (None, found):
+        raise ValueError("the weights are not those that were written: their check sum differs")
+    return state
