@@ -5,7 +5,7 @@ import torch
 
 from clock_attention import clock_attention
 
-from ..attention_cases import features
+from ..attention_cases import content_of, features, gradients
 
 CAUSAL_EXP = {"clocks": "causal", "pace": 0.7, "causal_norm": "cumulative", "phi": "exp"}
 CAUSAL_EMPIRICAL = {"clocks": "causal", "pace": 2.5, "causal_norm": "rms", "variance": "empirical"}
@@ -57,3 +57,14 @@ def test_gradients_of_few_keys_are_exact_to_1e_5(shape, options, scale, seed):
     exact = gradients_of("reference", torch.float64, shape, options, scale, seed)
     for a, b in zip(found, exact, strict=True):
         assert (a - b).abs().max() <= 1e-5 * max(1.0, float(b.abs().max()))
+
+
+def test_content_on_top_of_large_scores_gives_the_same_weights_in_both_directions():
+    """Scores in the thousands: a logit that the backward pass rounds differently is another weight, off by 1e-4."""
+    shape = (2, 3, 63, 2, 15, 7)
+    inputs = (*features(shape, 0), *content_of("features", shape, 0, width=5))
+    inputs = tuple(x.float().double() for x in inputs)
+    exact = gradients(inputs, impl="reference", **CAUSAL_EXP)
+    found = gradients(tuple(x.float() for x in inputs), impl="banded", **CAUSAL_EXP)
+    by_value = 3
+    assert (found[by_value] - exact[by_value]).abs().max() <= 1e-6 * exact[by_value].abs().max()

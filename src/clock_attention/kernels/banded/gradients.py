@@ -17,9 +17,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from clock_attention.kernels.banded.clocks import ANCHOR, jit, jit_inline
-from clock_attention.kernels.banded.rows import content_products, ensure_packed, prepare_block, prepare_tiles
+from clock_attention.kernels.banded.rows import ensure_packed, prepare_block, prepare_tiles
 from clock_attention.kernels.banded.simd import (
     LANES,
+    add,
     exponential,
     fma,
     get,
@@ -39,11 +40,11 @@ from clock_attention.kernels.banded.tiles import (
     ROWS,
     SQUARE,
     TILE,
+    band_products,
     pack_tile,
     scores_of,
     spread_to_keys,
     tile_distances,
-    tile_products,
     transpose_block,
     weighted_rows,
 )
@@ -60,7 +61,7 @@ class BackRoom(NamedTuple):
     grad_columns: Any  # (value width, ROWS)
     pulls: Any  # dist², then 2 ∂/∂dist², tiles of (ROWS, TILE)
     slopes: Any  # content scores, then ∂/∂P − δ, then ∂/∂logit, tiles of (ROWS, TILE)
-    inverses: Any  # 1/(2√d Σ² + ε), tiles of (ROWS, TILE)
+    inverses: Any  # ∂/∂o · v, then 1/(2√d Σ² + ε), tiles of (ROWS, TILE)
     averages: Any  # (AVERAGES, ROWS, LANES): sums by lane, then means in the first lane
     pull_rows: Any  # Σ pulls over keys, (ROWS, LANES)
     pull_keys: Any  # Σ pulls over queries (T)
@@ -143,29 +144,26 @@ def average(back, what, r, weight, x):
 @jit_inline
 def weigh_tile(tile, first, queries, keys, widths, scoring, room, back, gradients, like):
     """First pass over a block and a tile: e^(logit − max) into `logits`, ∂/∂P − δ into `slopes`, dist² into `pulls`,
-    1/(2√d Σ² + ε) into `inverses`. Where ∂/∂P is given from outside, it comes in where the weights will be."""
+    1/(2√d Σ² + ε) into `inverses`. There it finds content scores in `slopes`, ∂/∂o · v in `inverses`, and where ∂/∂P is
+    given from outside, that in `logits`."""
     ensure_packed(tile, first // ANCHOR, keys, widths.clock, room, like)
     here, apart = shift(room.logits, SQUARE * tile), shift(back.pulls, SQUARE * tile)
     slopes, inverses = shift(back.slopes, SQUARE * tile), shift(back.inverses, SQUARE * tile)
     tile_distances(room.query_columns, shift(room.key_columns, TILE * tile * widths.clock), widths.clock, apart, like)
-    if widths.content > 0:
-        content_products(tile, widths.content, room, slopes, like)
-    values = shift(back.value_columns, TILE * tile * widths.value)
-    tile_products(back.grad_columns, values, widths.value, room.products, like)
     variances = load(keys.variance, TILE * tile)
     for r in range(ROWS):
         distances = load(apart, TILE * r)
         sigma2 = splat(get(queries.variance, first + r), like) + variances
         scores = scores_of(distances, sigma2, scoring.spread, scoring.eps, scoring.log_term, like)
         line = splat(scoring.scale, like) * scores
+        # Rounded as in the forward pass, which stored the logit: the two must not differ by a fused multiplication.
         if widths.content > 0:
-            line = line + load(slopes, TILE * r)
+            line = add(line, load(slopes, TILE * r))
         if TILE * tile + TILE > keys.count:
             line = keep_first(line, keys.count - TILE * tile, -np.inf)
-        # As in the forward pass, which stored the logit: rounded before the largest is taken off.
         peak = get(room.softmax, 2 * r)
         weight = keep_from(line, splat(peak - scoring.drop, like), exponential(subtract(line, splat(peak, like))))
-        above = load(room.products, TILE * r) - splat(get(back.deltas, r), like)
+        above = load(inverses, TILE * r) - splat(get(back.deltas, r), like)
         if not is_null(gradients.weights):
             above = above + load(here, TILE * r)
         inverse = splat(1.0, like) / fma(splat(scoring.spread, like), sigma2, splat(scoring.eps, like))
@@ -245,6 +243,12 @@ def backward_rows(row_from, row_to, queries, keys, widths, scoring, room, back, 
         take_gradients(first, count, queries, widths, room, back, results, gradients, like)
         first_key, last_key = get(results.bands, 2 * (first // ROWS)), get(results.bands, 2 * (first // ROWS) + 1)
         first_tile, last_tile = first_key // TILE, (last_key + TILE - 1) // TILE
+        if widths.content > 0:
+            band_products(
+                room.content_query_columns, room.content_key_columns, widths.content, first_tile, last_tile,
+                back.slopes, like,
+            )  # fmt: skip
+        band_products(back.grad_columns, back.value_columns, widths.value, first_tile, last_tile, back.inverses, like)
         for tile in range(first_tile, last_tile):
             if not is_null(gradients.weights):
                 take_weight_gradients(tile, first, count, queries, keys, results, gradients, room.logits, like)

@@ -19,8 +19,8 @@ import numpy as np
 from clock_attention.kernels.banded.clocks import ANCHOR, Trace, jit, jit_inline
 from clock_attention.kernels.banded.simd import (
     LANES,
+    add,
     exponential,
-    fma,
     get,
     is_null,
     keep_first,
@@ -153,27 +153,19 @@ def prepare_tiles(keys, widths, room, like):
 
 @jit_inline
 def prepare_block(first, count, queries, widths, room, like):
-    """A block of queries relative to its centre, and its content."""
+    """A block of queries relative to its centre, and its content, whose largest norm is returned."""
     if first % ANCHOR == 0:
         set_centre(first // ANCHOR, widths.clock, queries.trace.anchors, queries.trace.factors, room.centre)
     pack_queries(
         first, widths.clock, queries.trace.offsets, queries.trace.factors, room.query_rows, room.query_columns, like
     )
-    if widths.content > 0:
-        pack_block(
-            first, count, queries.content, queries.content_step, queries.index, widths.content,
-            room.content_query_rows, room.content_query_columns, like,
-        )  # fmt: skip
-
-
-@jit_inline
-def bound_content(keys, widths, room, like):
-    """The most that content can add to a logit of this block: the largest norm of a query's times that of a key's."""
-    squares = splat(0.0, like)
-    for c in range(widths.content):
-        column = load(room.content_query_columns, ROWS * c)
-        squares = fma(column, column, squares)
-    return np.sqrt(float(largest(squares))) * keys.content_reach
+    if widths.content == 0:
+        return 0.0
+    square = pack_block(
+        first, count, queries.content, queries.content_step, queries.index, widths.content, room.content_query_rows,
+        room.content_query_columns, like,
+    )  # fmt: skip
+    return np.sqrt(square)
 
 
 @jit_inline
@@ -181,12 +173,6 @@ def ensure_packed(tile, block, keys, width, room, like):
     if get(room.packed, tile) != block:
         put(room.packed, tile, block)
         pack_keys(tile, width, keys.clock, room.centre, room.key_rows, room.key_columns, like)
-
-
-@jit_inline
-def content_products(tile, width, room, out, like):
-    """Content scores of a block and a tile, (ROWS, TILE)."""
-    tile_products(room.content_query_columns, shift(room.content_key_columns, TILE * tile * width), width, out, like)
 
 
 @jit_inline
@@ -204,7 +190,7 @@ def score_tile(tile, first, queries, keys, widths, scoring, room, like):
         scores = scores_of(load(here, TILE * r), sigma2, scoring.spread, scoring.eps, scoring.log_term, like)
         line = splat(scoring.scale, like) * scores
         if widths.content > 0:
-            line = line + load(room.products, TILE * r)
+            line = add(line, load(room.products, TILE * r))
         if TILE * tile + TILE > keys.count:
             line = keep_first(line, keys.count - TILE * tile, -np.inf)
         store(here, TILE * r, line)
@@ -223,7 +209,8 @@ def matters(tile, bound, floor, widths, room, like):
     """
     if widths.content == 0:
         return True
-    content_products(tile, widths.content, room, room.products, like)
+    columns = shift(room.content_key_columns, TILE * tile * widths.content)
+    tile_products(room.content_query_columns, columns, widths.content, room.products, like)
     most = load(room.products, 0)
     for r in range(1, ROWS):
         most = larger(most, load(room.products, TILE * r))
@@ -318,8 +305,7 @@ def forward_rows(row_from, row_to, queries, keys, widths, scoring, room, results
     prepare_tiles(keys, widths, room, like)
     for first in range(row_from, row_to, ROWS):
         count = min(ROWS, row_to - first)
-        prepare_block(first, count, queries, widths, room, like)
-        content_bound = bound_content(keys, widths, room, like) if widths.content > 0 else 0.0
+        content_bound = prepare_block(first, count, queries, widths, room, like) * keys.content_reach
         low, high = score_band(first, content_bound, key_variances, queries, keys, widths, scoring, room, like)
         soften(low, high, scoring.drop, room, like)
         first_key, last_key = weighty_keys(room.logits, TILE * low, min(TILE * high + TILE, keys.count))

@@ -213,6 +213,16 @@ def fma(typingctx: Any, a: Any, b: Any, c: Any) -> Any:
 
 
 @intrinsic
+def add(typingctx: Any, a: Any, b: Any) -> Any:
+    """a + b, never contracted: both rounded before, whatever made them."""
+
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        return builder.fadd(args[0], args[1])
+
+    return a(a, b), codegen
+
+
+@intrinsic
 def subtract(typingctx: Any, a: Any, b: Any) -> Any:
     """a − b, never contracted: a rounded before, as it was when it was stored."""
 

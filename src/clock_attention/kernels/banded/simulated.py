@@ -21,9 +21,9 @@ C_TYPES: dict[np.dtype, Any] = {
     np.dtype(np.uint8): ctypes.c_uint8,
 }
 OPERATIONS = (
-    "absolute", "cast", "exponential", "fma", "get", "is_null", "keep_first", "keep_from", "larger", "largest", "load",
-    "logarithm", "null_like", "pointer", "put", "root", "shift", "smaller", "splat", "store", "subtract", "take_ticket",
-    "total", "transpose",
+    "absolute", "add", "cast", "exponential", "fma", "get", "is_null", "keep_first", "keep_from", "larger", "largest",
+    "load", "logarithm", "null_like", "pointer", "put", "root", "shift", "smaller", "splat", "store", "subtract",
+    "take_ticket", "total", "transpose",
 )  # fmt: skip
 
 
@@ -85,6 +85,10 @@ def cast(lanes: Lanes, like: Any) -> Lanes:
 
 def fma(a: Lanes, b: Lanes, c: Lanes) -> Lanes:
     return a * b + c
+
+
+def add(a: Lanes, b: Lanes) -> Lanes:
+    return a + b
 
 
 def subtract(a: Lanes, b: Lanes) -> Lanes:

@@ -19,8 +19,10 @@ from clock_attention.kernels.banded.simd import (
     fma,
     get,
     larger,
+    largest,
     load,
     logarithm,
+    shift,
     splat,
     store,
     total,
@@ -158,6 +160,30 @@ def tile_products(queries, keys, width, out, like):
 
 
 @jit
+def band_products(queries, keys, width, first, last, out, like):
+    """`tile_products` of tiles first … last − 1, into their squares.
+
+    Two tiles and four queries at a time: fewer loads for as many products.
+    """
+    for tile in range(first, last - 1, 2):
+        one, two = shift(keys, TILE * tile * width), shift(keys, TILE * (tile + 1) * width)
+        for r in range(0, ROWS, 4):
+            a0 = splat(0.0, like)
+            a1, a2, a3, b0, b1, b2, b3 = a0, a0, a0, a0, a0, a0, a0
+            for c in range(width):
+                at, left, right = ROWS * c + r, load(one, TILE * c), load(two, TILE * c)
+                q0, q1 = splat(get(queries, at), like), splat(get(queries, at + 1), like)
+                q2, q3 = splat(get(queries, at + 2), like), splat(get(queries, at + 3), like)
+                a0, a1, a2, a3 = fma(q0, left, a0), fma(q1, left, a1), fma(q2, left, a2), fma(q3, left, a3)
+                b0, b1, b2, b3 = fma(q0, right, b0), fma(q1, right, b1), fma(q2, right, b2), fma(q3, right, b3)
+            store_four(out, SQUARE * tile + TILE * r, TILE, a0, a1, a2, a3)
+            store_four(out, SQUARE * (tile + 1) + TILE * r, TILE, b0, b1, b2, b3)
+    if (last - first) % 2 == 1:
+        tile = last - 1
+        tile_products(queries, shift(keys, TILE * tile * width), width, shift(out, SQUARE * tile), like)
+
+
+@jit
 def place_in_tiles(k):
     """Where key k's column of a block's logits begins: they lie in squares of (ROWS, TILE)."""
     return (k >> TILE_BITS) * SQUARE + (k & (TILE - 1))
@@ -239,13 +265,31 @@ def pack_tile(tile, count, source, step, index, width, room, columns, like):
 
 @jit
 def pack_block(first, count, source, step, index, width, rows, columns, like):
-    """A block of queries' rows as rows (ROWS, width) and columns (width, ROWS); absent ones are the last one."""
-    for r in range(ROWS):
-        place = get(index, first + min(r, count - 1)) * step
-        for c in range(0, width, LANES):
-            store(rows, r * width + c, load(source, place + c))
+    """A block of queries' rows as rows (ROWS, width) and columns (width, ROWS); absent ones are the last one.
+
+    Returns the largest ‖row‖².
+    """
+    last = first + count - 1
+    p0, p1 = get(index, first) * step, get(index, min(first + 1, last)) * step
+    p2, p3 = get(index, min(first + 2, last)) * step, get(index, min(first + 3, last)) * step
+    p4, p5 = get(index, min(first + 4, last)) * step, get(index, min(first + 5, last)) * step
+    p6, p7 = get(index, min(first + 6, last)) * step, get(index, min(first + 7, last)) * step
+    a = splat(0.0, like)
+    b = a
     for c in range(0, width, LANES):
+        store(rows, c, load(source, p0 + c))
+        store(rows, width + c, load(source, p1 + c))
+        store(rows, 2 * width + c, load(source, p2 + c))
+        store(rows, 3 * width + c, load(source, p3 + c))
+        store(rows, 4 * width + c, load(source, p4 + c))
+        store(rows, 5 * width + c, load(source, p5 + c))
+        store(rows, 6 * width + c, load(source, p6 + c))
+        store(rows, 7 * width + c, load(source, p7 + c))
         transpose_block(rows, c, width, columns, ROWS * c, like)
+        for k in range(ROWS * c, ROWS * (c + LANES), 2 * ROWS):
+            even, odd = load(columns, k), load(columns, k + ROWS)
+            a, b = fma(even, even, a), fma(odd, odd, b)
+    return float(largest(a + b))
 
 
 @jit
