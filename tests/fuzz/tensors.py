@@ -55,7 +55,7 @@ class GuardedTensor:
 
 class Tensors(Fuzzer):
     name = "tensors"
-    chunk = 1000
+    chunk = 250
 
     def start(self, folder: Path) -> None:
         torch.use_deterministic_algorithms(True, warn_only=True)

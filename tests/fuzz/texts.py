@@ -58,7 +58,7 @@ def a_text(chance: random.Random) -> str:
 
 class Texts(Fuzzer):
     name = "texts"
-    chunk = 5000
+    chunk = 1000
 
     def start(self, folder: Path) -> None:
         self.voice = Voice.load(tiny_voice(folder / "voice"))
