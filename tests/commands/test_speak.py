@@ -12,7 +12,7 @@ import soundfile
 from typer.testing import CliRunner
 
 from clock_attention.commands.main import app
-from tests.speech.voices import tiny_voice
+from tests.speech.voices import tiny_aligned_voice, tiny_voice
 
 HOP = 256
 
@@ -191,3 +191,23 @@ print([name for name in heavy if name in sys.modules])
 """
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout.strip() == "[]"
+
+
+def test_ssml_timeline_pitch_and_energy(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    voice = ["--voice", str(tiny_aligned_voice(tmp_path / "voice")), "--vocoder", "griffin-lim"]
+    ssml = '<speak>One <mark name="m"/><break time="1s"/> <prosody duration="500ms">two</prosody>.</speak>'
+    arguments = [ssml, "--ssml", "--timestamps", "a.json", "--pitch", "2", "--energy", "-3", *voice]
+    result = CliRunner().invoke(app, ["speak", *arguments])
+    assert result.exit_code == 0, result.output
+    tiers = json.loads((tmp_path / "a.json").read_text())["tiers"]
+    one, two = tiers["words"]
+    assert two["start"] - one["end"] == pytest.approx(1, abs=0.006)
+    assert two["end"] - two["start"] == pytest.approx(0.5, abs=0.006)
+    assert tiers["marks"][0]["start"] == one["end"]
+    result = CliRunner().invoke(app, ["speak", "One two.", "--timeline", "a.json", "--timestamps", "b.json", *voice])
+    assert result.exit_code == 0, result.output
+    assert json.loads((tmp_path / "b.json").read_text())["tiers"]["words"] == tiers["words"]
+    result = CliRunner().invoke(app, ["speak", "<speak><b>x</b></speak>", "--ssml", *voice])
+    assert result.exit_code == 1
+    assert "line 1, column 8: <b> is not supported" in result.output

@@ -19,6 +19,7 @@ from clock_attention.speech.dubbing.slot import CueReport, Delivery, Slot, speak
 from clock_attention.speech.dubbing.subtitles import LONGEST, Cue
 
 if TYPE_CHECKING:
+    from clock_attention.speech.vocoder.vocoder import Vocoder
     from clock_attention.speech.voice.voice import Voice
 
 CHUNK = 1 << 20  # samples of silence that are written at once
@@ -33,7 +34,7 @@ class DubOptions:
 
     voice: str = "default"
     lexicon: Path | None = None
-    vocoder: str = "auto"
+    vocoder: str | Path | Vocoder = "auto"
     delivery: Delivery = field(default_factory=Delivery)
     overlaps: Overlaps = "mix"  # both at once, or the earlier one ends where the later begins
     length: float | None = None  # seconds of the whole; None: the end of the last cue

@@ -6,8 +6,10 @@ A word is a token of the front end that is no mark: what `clock-attention pronou
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 LOWEST_PITCH, HIGHEST_PITCH = -12.0, 12.0  # semitones
 QUIETEST, LOUDEST = -60.0, 12.0  # decibels
@@ -72,6 +74,14 @@ class Mark:
         return self.word - (self.before_break and self.word > 0)
 
 
+def first_word(stretch: Stretch) -> int:
+    return stretch.first
+
+
+def shown_word(mark: Mark) -> int:
+    return mark.shown_with
+
+
 @dataclass(frozen=True)
 class Controls:
     """Requests for the words of one text. Stretches are nested or apart."""
@@ -79,14 +89,14 @@ class Controls:
     prosody: Mapping[int, Prosody] = field(default_factory=dict)
     stretches: tuple[Stretch, ...] = ()
     breaks: Mapping[int, float] = field(default_factory=dict)  # exact seconds of silence before a word
-    marks: tuple[Mark, ...] = ()
+    marks: tuple[Mark, ...] = ()  # in order
 
-    @property
+    @cached_property
     def timed(self) -> bool:
         """Whether anything but pitch, energy and marks is asked for."""
         return bool(self.stretches or self.breaks) or any(prosody.pace != 1 for prosody in self.prosody.values())
 
-    @property
+    @cached_property
     def neutral(self) -> bool:
         return not self.timed and all(prosody == NEUTRAL for prosody in self.prosody.values())
 
@@ -95,12 +105,19 @@ class Controls:
 
         A break before the first word or after the last belongs to both neighbours; a mark to the word after it.
         """
+        near, far = (bisect_left(self._stretches, word, key=first_word) for word in (first, stop))
+        shown = bisect_left(self.marks, first, key=shown_word)
+        shown_until = len(self.marks) if closes else bisect_left(self.marks, stop, key=shown_word)
         return Controls(
-            {word: prosody for word, prosody in self.prosody.items() if first <= word < stop},
-            tuple(stretch for stretch in self.stretches if first <= stretch.first and stretch.stop <= stop),
-            {word: seconds for word, seconds in self.breaks.items() if first <= word <= stop},
-            tuple(mark for mark in self.marks if first <= mark.shown_with and (mark.shown_with < stop or closes)),
+            {word: self.prosody[word] for word in range(first, stop) if word in self.prosody},
+            tuple(stretch for stretch in self._stretches[near:far] if stretch.stop <= stop),
+            {word: self.breaks[word] for word in range(first, stop + 1) if word in self.breaks},
+            self.marks[shown:shown_until],
         )
+
+    @cached_property
+    def _stretches(self) -> list[Stretch]:
+        return sorted(self.stretches, key=first_word)
 
     def check(self, words: int) -> None:
         """Refuse requests for words that are not there."""

@@ -157,7 +157,8 @@ class Parser:
     def start(self, name: str, attributes: dict[str, str]) -> None:
         self.check(name, attributes)
         outer = self.opened[-1].prosody if self.opened else NEUTRAL
-        here = Open(name, attributes, self.length, self.position(self.expat.CurrentByteIndex), outer)
+        where = f"line {self.expat.CurrentLineNumber}, column {self.expat.CurrentColumnNumber + 1}"
+        here = Open(name, attributes, self.length, where, outer)
         if name in ("p", "s"):
             self.end_line(2 if name == "p" else 1)
             here.start = self.length

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
@@ -229,7 +230,7 @@ def crosses(request: Request) -> bool:
     for sentence in request.sentences:
         reached += count_words(sentence)
         ends.append(reached)
-    return any(stretch.first < end < stretch.stop for stretch in request.controls.stretches for end in ends)
+    return any(ends[bisect_right(ends, stretch.first)] < stretch.stop for stretch in request.controls.stretches if ends)
 
 
 def row_plans(voice: PlannedVoice, sentences: Sequence[Sentence], request: Request) -> list[list[PhrasePlan]]:

@@ -184,7 +184,8 @@ def read_document(document: Document, lexicon: Lexicon) -> tuple[tuple[Sentence,
     marks = []
     for place, name, earlier in document.marks:
         word = number(place)
-        marks.append(Mark(word, name, before_break=word in order[earlier:]))
+        following = bisect_left(order, word, lo=earlier)
+        marks.append(Mark(word, name, before_break=following < len(order) and order[following] == word))
     return tuple(with_pauses(found, breaks)), Controls(prosody, tuple(stretches), breaks, tuple(marks))
 
 

@@ -6,6 +6,7 @@ Words and the gaps between them are runs of entries, so every request is "these 
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -51,6 +52,7 @@ class Row:
     owner: IntArray = field(init=False)  # word of each entry, −1 for silences
     ends: list[int] = field(init=False)  # one past the last entry of each sentence
     words: dict[int, tuple[int, int]] = field(init=False)  # first and one past the last entry of each word
+    numbers: list[int] = field(init=False)  # of the words, in order
 
     def __post_init__(self) -> None:
         phrases = [phrase for sentence in self.sentences for phrase in sentence]
@@ -64,6 +66,7 @@ class Row:
         for entry in np.flatnonzero(self.owner != NO_WORD).tolist():
             word = int(self.owner[entry])
             self.words[word] = (self.words.get(word, (entry,))[0], entry + 1)
+        self.numbers = sorted(self.words)
 
     def frames(self, seconds: float) -> int:
         return int(np.floor(seconds / self.frame_seconds + 0.5))
@@ -78,9 +81,11 @@ class Row:
 
         At the end of all words, or before the first, it is what follows or precedes.
         """
-        before = max((stop for number, (_, stop) in self.words.items() if number < word), default=0)
-        after = min((first for number, (first, _) in self.words.items() if number >= word), default=len(self.natural))
-        edge = next((end for end in self.ends if before <= end <= after), None)
+        following = bisect_left(self.numbers, word)
+        before = self.words[self.numbers[following - 1]][1] if following else 0
+        after = self.words[self.numbers[following]][0] if following < len(self.numbers) else len(self.natural)
+        place = bisect_left(self.ends, before)
+        edge = self.ends[place] if place < len(self.ends) and self.ends[place] <= after else None
         if edge is None or edge in (0, len(self.natural)):
             return [(before, after)]
         return [(before, edge), (edge, after)]

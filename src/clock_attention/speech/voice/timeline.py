@@ -119,13 +119,12 @@ class Timeline:
             fixed.append(Fixed(start, stop, int(end - begin), f"timeline, {interval.label!r}"))
         gaps = zip((0, *ends.tolist()), (*starts.tolist(), total), strict=True)
         places = [(0, units[0][0]), *((a[1], b[0]) for a, b in pairwise(units)), (units[-1][1], len(row.natural))]
-        for (start, stop), (begin, end) in zip(places, gaps, strict=True):
+        for place, ((start, stop), (begin, end)) in enumerate(zip(places, gaps, strict=True)):
             if stop > start:
                 fixed.append(Fixed(start, stop, end - begin, "timeline, silence"))
-            elif end > begin:  # phones of one word with a gap between them: the first is held
-                at = next(index for index, request in enumerate(fixed) if request.stop == start)
-                held = fixed[at]
-                fixed[at] = Fixed(held.start, held.stop, held.frames + end - begin, held.what)
+            elif end > begin:  # phones of one word with a gap between them: the one before is held
+                held = fixed[place - 1]
+                fixed[place - 1] = Fixed(held.start, held.stop, held.frames + end - begin, held.what)
         return fixed, total
 
 
