@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 SHOWN = 20  # failures and warnings; all failures are in the table
 ADAPTED_TO = 3600.0  # seconds of speech that adapting learns from at most
+LONGEST_ADAPTED = 60.0  # seconds of one recording among them
 
 
 def align(
@@ -257,9 +258,9 @@ def align_folder(
             table.append(Outcome(rejection.id, FAILED, reason=rejected(rejection)))
         left = [job for job in todo if overwrite or not table.is_done(job, options)]
         workers = jobs or default_workers()
-        aligner = None
-        if adapt and left:
-            aligner = adapted(opened(), found.recordings)
+        aligner = opened() if left else None  # here too: what is wrong with a model is said once, and first
+        if adapt and aligner is not None:
+            aligner = adapted(aligner, found.recordings)
             workers = 1
         with bar("aligning", len(todo)) as advance_to:
             advance_to(len(todo) - len(left))
@@ -310,28 +311,29 @@ def summarize(rows: Any, without_audio: Sequence[Path], table: Path, earlier: in
 
 
 def adapted(aligner: Aligner, recordings: Sequence[Recording]) -> Aligner:
-    """Adapt to the recordings, or to an hour of them."""
+    """Adapt to the recordings, or to an hour of them. Those that cannot be read are listed when they are aligned."""
+    from clock_attention.speech.aligner.features import RATE
     from clock_attention.speech.audio.wave import audio_seconds
 
     chosen, total = [], 0.0
     for recording in recordings:
         try:
-            seconds = audio_seconds(recording.path)
+            if total < ADAPTED_TO and audio_seconds(recording.path) <= LONGEST_ADAPTED:
+                chosen.append((aligner.wave(recording.path, None), recording.text))
+                total += len(chosen[-1][0]) / RATE
         except ValueError:
-            continue  # it is listed as failed when it is aligned
-        if seconds <= 60.0 and total < ADAPTED_TO:
-            chosen.append((recording.path, recording.text))
-            total += seconds
+            continue
     if not chosen:
-        raise ValueError("--adapt: there is no recording of at most a minute to adapt to")
+        raise ValueError(f"--adapt: there is no recording of at most {LONGEST_ADAPTED:g} s to adapt to")
+
+    def report(turn: int, count: int, score: float) -> None:
+        say(f"adapting, pass {turn}: {count} of {len(chosen)} recordings, mean score {score:.2f}")
+
     learner: Any = aligner
     with option("--adapt"):
-        return learner.adapt(
-            chosen,
-            report=lambda turn, count, score: say(
-                f"adapting, pass {turn}: {count} of {len(chosen)} recordings, mean score {score:.2f}"
-            ),
-        )
+        learned: Aligner = learner.adapt(chosen, sample_rate=RATE, report=report)
+    learned.reader = aligner.reader
+    return learned
 
 
 @contextmanager

@@ -155,3 +155,24 @@ def test_memory_does_not_grow_with_the_length(aligner, monkeypatch):
             tracemalloc.stop()
 
     assert peak(9) < 1.3 * peak(3)
+
+
+@pytest.mark.slow
+def test_an_hour_has_the_boundaries_that_were_spoken_in_bounded_memory(aligner):
+    text = text_of(1000, 11)
+    speech = coded_speech(text, seed=3)
+    assert len(speech.wave) > 3500 * 16000
+    phonemes = aligner.reader(text)
+    tracemalloc.start()
+    try:
+        aligned = align_long(aligner, blocks(speech.wave), phonemes)
+        most = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert most < 250e6
+    assert_tiles(aligned.words, aligned.duration)
+    assert [word.label for word in spoken(aligned.words)] == [label for _, _, label in speech.words]
+    found = np.array([(word.start, word.end) for word in spoken(aligned.words)])
+    errors = np.abs(found - np.array([(start, end) for start, end, _ in speech.words]))
+    assert np.median(errors) < 0.005
+    assert errors.max() < 0.1

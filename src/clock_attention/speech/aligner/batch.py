@@ -14,6 +14,7 @@ import multiprocessing
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import asdict, astuple, dataclass, fields
 from itertools import islice
 from pathlib import Path
@@ -200,7 +201,13 @@ def align_all(
                 return
             done, running = wait(running, return_when=FIRST_COMPLETED)
             for future in done:
-                yield future.result()
+                try:
+                    yield future.result()
+                except BrokenProcessPool:
+                    raise OSError(
+                        "a process ended before its work was done, perhaps for lack of memory: "
+                        "the same command goes on from here, fewer processes need less"
+                    ) from None
 
 
 def start_worker(opener: Opener) -> None:
