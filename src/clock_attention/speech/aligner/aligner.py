@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,11 +13,12 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 
 from clock_attention.speech.aligner import search
+from clock_attention.speech.aligner.adaptation import adapt
 from clock_attention.speech.aligner.emissions import Emissions
 from clock_attention.speech.aligner.features import FRAME_SECONDS, RATE, features
-from clock_attention.speech.aligner.graph import Graph
 from clock_attention.speech.aligner.long import align_long
 from clock_attention.speech.aligner.model import SHIPPED, AlignerNet, load_model
+from clock_attention.speech.aligner.prior import meeting_prior
 from clock_attention.speech.aligner.results import (
     AlignedInterval,
     AlignedRecording,
@@ -23,7 +26,9 @@ from clock_attention.speech.aligner.results import (
     Flag,
     TokenTimes,
 )
+from clock_attention.speech.aligner.training import Labels
 from clock_attention.speech.aligner.transcript import OTHER, Transcript, transcript
+from clock_attention.speech.audio.repair import repaired
 from clock_attention.speech.audio.wave import (
     HIGHEST_RATE,
     LOWEST_RATE,
@@ -36,8 +41,11 @@ from clock_attention.speech.audio.wave import (
 from clock_attention.speech.text.phonemes import Phonemes, UnreadableTextError
 from clock_attention.speech.text.phonemizers import phonemizer
 
+logger = logging.getLogger(__name__)
+
 QUIETEST = 1e-4  # peak of a recording that holds anything
 TOLERANCE = 4  # frames: 20 ms, within which confidence is counted
+CLOCK_WEIGHT = 0.8  # a prior of every frame: those of a sound share one
 SHARPNESS = 0.35  # neighbouring frames say nearly the same: their evidence is not to be multiplied in full
 FASTEST = 40.0  # sounds a second
 LONG = 60.0  # seconds: what is longer is aligned in pieces
@@ -52,6 +60,7 @@ class Found:
     confidence: NDArray[np.float64]  # (present + 1,) of the edges
     score: float
     posterior: NDArray[np.float64]  # (frames, states)
+    path: NDArray[np.int32]  # (frames,) the best states
 
 
 class Aligner:
@@ -116,7 +125,7 @@ class Aligner:
         """Words and phones of what was heard in `duration` seconds."""
         script = transcript(phonemes, tolerant=True)
         check_length(script, duration)
-        found = self.find(emissions, script.graph)
+        found = self.find(emissions, script)
         edges = np.minimum(found.edges * FRAME_SECONDS, duration)
         edges[-1] = duration
         return AlignedRecording(
@@ -137,19 +146,61 @@ class Aligner:
         samples = self.wave(wave, sample_rate)
         script = transcript(phonemes, tolerant=False)
         check_length(script, len(samples) / RATE)
-        found = self.find(self.emissions(samples), script.graph)
+        found = self.find(self.emissions(samples), script)
         duration = len(samples) / RATE
         edges = np.minimum(found.edges * FRAME_SECONDS, duration)
         edges[-1] = duration
         return token_times(found, edges, script, found.score >= self.threshold)
 
+    def adapt(
+        self,
+        recordings: Iterable[tuple[str | Path | ArrayLike, str]],
+        *,
+        sample_rate: int | None = None,
+        passes: int = 2,
+        report: Callable[[int, int, float], None] | None = None,
+    ) -> Aligner:
+        """Another aligner, for these recordings (sound, text): it learns from the boundaries that it finds in them.
+
+        Each pass aligns all of them and then learns from all of them. Recordings whose text does not fit, and those
+        with words missing or added, are not learned from. `report` is told the pass, how many recordings were learned
+        from, and their mean score.
+
+        Raises:
+            AlignmentError: where none of the recordings can be learned from.
+        """
+        learned = type(self)(deepcopy(self.model), self.device)
+        sounds = [(learned.wave(audio, sample_rate), text) for audio, text in recordings]
+        adapt(learned, sounds, passes=passes, report=report)
+        return learned
+
+    def labels(self, wave: ArrayLike, sample_rate: int, text: str) -> tuple[Labels | None, float]:
+        """States with the ends that are found for them, to learn from, and the score; none if words do not agree."""
+        samples = self.wave(wave, sample_rate)
+        script = transcript(self.reader(text), tolerant=True)
+        check_length(script, len(samples) / RATE)
+        found = self.find(self.emissions(samples), script)
+        if flags_of(found, found.edges * FRAME_SECONDS, script):
+            return None, found.score
+        last = np.flatnonzero(np.diff(found.path, append=-1))
+        units = script.graph.unit[found.path[last]]
+        ends = (last + 1) * FRAME_SECONDS
+        edges = dict(zip(found.units.tolist(), found.edges[1:] * FRAME_SECONDS, strict=True))
+        final = np.diff(units, append=-1) != 0
+        ends[final] = [edges[unit] for unit in units[final].tolist()]
+        states = script.graph.column[found.path[last]].astype(np.int64)
+        begins = np.diff(units, prepend=-1) != 0
+        return Labels(states, np.maximum.accumulate(ends), begins), found.score
+
     def wave(self, audio: str | Path | ArrayLike, sample_rate: int | None) -> Wave:
         """16 kHz samples of one channel, or an error that says what is wrong with them."""
         if isinstance(audio, str | Path):
             try:
-                wave = load_audio(audio, RATE)
+                wave, lost = repaired(load_audio(audio, RATE))
             except ValueError as error:
                 raise AlignmentError(str(error)) from None
+            if lost:
+                logger.warning("%s had lost %d bytes in a transfer in text mode: they were put back", audio, lost)
         else:
             samples = np.asarray(audio, dtype=np.float32)
             if sample_rate is None:
@@ -160,7 +211,7 @@ class Aligner:
                 raise AlignmentError(
                     f"samples: got shape {samples.shape}, expected one channel (samples,): mix or choose"
                 )
-            wave = resample(samples, sample_rate, RATE)
+            wave = resample(repaired(samples)[0], sample_rate, RATE)
         if not np.isfinite(wave).all():
             raise AlignmentError("the recording holds values that are not numbers")
         if len(wave) < RATE // 20:
@@ -175,9 +226,13 @@ class Aligner:
         states, change = self.model(features(torch.from_numpy(wave))[None].to(self.device))
         return Emissions(states[0].cpu().numpy(), change[0].cpu().numpy(), np.array(self.model.config.log_prior))
 
-    def find(self, emissions: Emissions, graph: Graph) -> Found:
-        """The best places of all units."""
+    def find(self, emissions: Emissions, script: Transcript) -> Found:
+        """The best places of all units: what is heard is the evidence, the clocks are the prior."""
+        graph = script.graph
         scores, change = emissions.scores[:, graph.column], emissions.change
+        if CLOCK_WEIGHT:
+            sounds = int(script.clock[-1])
+            scores = scores + CLOCK_WEIGHT * meeting_prior(emissions.clock, script.readings, sounds)
         path, _ = search.best_path(scores, change, graph)
         posterior = search.posterior(scores, change, graph, path, sharpness=SHARPNESS)
         units = graph.unit[path]
@@ -190,7 +245,7 @@ class Aligner:
         for place in range(1, len(firsts)):
             before = cumulated[:, beginnings[place] - 1]  # probability that the unit has not begun yet
             edges[place], confidence[place] = crossing(before, int(firsts[place]))
-        return Found(present, ordered(edges), confidence, emissions.score(path, graph), posterior)
+        return Found(present, ordered(edges), confidence, emissions.score(path, graph), posterior, path)
 
 
 def check_length(script: Transcript, duration: float) -> None:

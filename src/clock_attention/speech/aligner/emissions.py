@@ -12,9 +12,9 @@ from clock_attention.speech.aligner.inventory import ALSO, HALVES, STATES, state
 
 OTHER_COLUMN = STATES  # speech of any kind
 PRIOR_WEIGHT = 0.3
-CHANGE_WEIGHT = 0.5
+CHANGE_WEIGHT = 0.7
 ALSO_WEIGHT = 1.0
-OTHER_COST = 1.0  # nats a frame: what speech of any kind costs more than the sound that fits best
+OTHER_COST = 2.5  # nats a frame: what speech of any kind costs more than the sound that fits best
 LOWEST = -12.0
 MISFIT = -4.0  # in a score: nats a frame of other speech, and of sounds that were passed over
 USUAL_LENGTH = 12  # frames of a sound

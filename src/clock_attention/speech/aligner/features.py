@@ -28,7 +28,7 @@ MEL = MelConfig(
     padding="hop",
     log_floor=1e-9,
 )
-RANGE = 10.0  # nats below the loudest cell: what is quieter counts as silence, whatever the recorder's noise
+RANGE = 16.0  # nats below the loudest cell: what is quieter counts as silence, whatever the recorder's noise
 
 
 @lru_cache(maxsize=1)

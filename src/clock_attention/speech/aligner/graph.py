@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-MOST_SKIPPED = 60.0  # nats: passing over more than this at once is not tried
+MOST_SKIPPED = 200.0  # nats: passing over more than this at once is not tried
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,8 @@ from clock_attention.speech.text.phonemes import NO_WORD, Phonemes
 PHONE, PAUSE, OTHER = 0, 1, 2
 SILENCE_COLUMN = 0
 SILENCE_ENTRY = 1.0
-OTHER_ENTRY = 15.0
-SKIPPED_WORD = 25.0
+OTHER_ENTRY = 50.0
+SKIPPED_WORD = 45.0
 # Sounds that readers leave out: "(h)is", "an(d)", "sudd(e)n".
 OMITTED = {"h": 5.0, "t": 5.0, "d": 5.0, "ə": 5.0}
 
@@ -31,6 +31,7 @@ class Transcript:
     token: NDArray[np.int64]  # (units,) −1 where it is none
     word: NDArray[np.int64]  # (units,) −1 between words
     clock: NDArray[np.float32]  # (tokens,) sounds counted up to and with each token
+    readings: NDArray[np.float32]  # (states,) the same for every state of the graph, its middle
 
     def is_phone(self, unit: int) -> bool:
         return bool(self.kind[unit] == PHONE)
@@ -75,7 +76,18 @@ def transcript(phonemes: Phonemes, *, tolerant: bool) -> Transcript:
         jumps = [(begun[word], ended[word], SKIPPED_WORD) for word in begun]
     kind, owner, word_of = (np.array(column, np.int64) for column in zip(*rows, strict=True))
     clock = np.cumsum([sound is not None for sound in heard]).astype(np.float32)
-    return Transcript(phonemes, build(units, jumps), kind.astype(np.int8), owner, word_of, clock)
+    graph = build(units, jumps)
+    readings = state_readings(graph, kind)
+    return Transcript(phonemes, graph, kind.astype(np.int8), owner, word_of, clock, readings)
+
+
+def state_readings(graph: Graph, kind: NDArray[np.int64]) -> NDArray[np.float32]:
+    """The source clock in the middle of every state: sounds before its unit, and the part of it that has passed."""
+    ends = np.cumsum(kind == PHONE)
+    sizes = np.bincount(graph.unit, minlength=len(kind))
+    within = np.arange(len(graph.unit)) - np.searchsorted(graph.unit, graph.unit)
+    passed = np.where(kind == PHONE, 1.0, 0.0)[graph.unit] * (1 - (within + 0.5) / sizes[graph.unit])
+    return (ends[graph.unit] - passed).astype(np.float32)
 
 
 def omissible(place: int, phonemes: Phonemes, sound: Sound) -> bool:

@@ -1,0 +1,30 @@
+"""Where the clocks of text and recording meet: the prior of the search.
+
+The source clock counts the sounds of the text, the target clock the sounds that the network hears begin. Both run from
+0 to 1, and differ as a Brownian bridge does: freely in the middle, not at the ends. The network has learned to hear
+beginnings from boundaries that content had found, so the clocks are taught by the evidence and never teach it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+SPREAD = 2.0  # variance of the difference of the two clocks, in sounds, for each sound that is passed
+OUTLIER = 8.0  # nats: the most that a place far off costs, for texts with words too many or too few
+
+
+def meeting_prior(target: NDArray[np.float32], source: NDArray[np.float32], sounds: int) -> NDArray[np.float32]:
+    """Log of the prior (frames, states), 0 where the clocks agree.
+
+    Args:
+        target: readings of the frames (frames,), in sounds heard.
+        source: readings of the states (states,), in sounds of the text.
+        sounds: of the whole text.
+    """
+    if not len(target) or target[-1] <= 0 or sounds < 1:
+        return np.zeros((len(target), len(source)), np.float32)
+    reading = target / target[-1]
+    variance = SPREAD * sounds * reading * (1 - reading) + 4.0  # two sounds either way at the ends
+    offset = reading[:, None] * sounds - source  # (frames, states)
+    return -np.minimum(offset * offset / (2 * variance[:, None]), OUTLIER).astype(np.float32)
