@@ -16,6 +16,7 @@ import typer
 from rich.progress import (
     BarColumn,
     DownloadColumn,
+    MofNCompleteColumn,
     Progress,
     SpinnerColumn,
     TaskProgressColumn,
@@ -26,6 +27,7 @@ from rich.progress import (
 from rich.table import Table
 
 from clock_attention.commands.terminal import clear_errors, console
+from clock_attention.own_voice.gather import Gathering, read_gathered
 from clock_attention.speech.audio.mel import MelConfig
 from clock_attention.speech.corpus import features, shards
 from clock_attention.speech.corpus import prepare as preparation
@@ -34,6 +36,7 @@ from clock_attention.speech.corpus.checks import Limits
 from clock_attention.speech.corpus.download import LJSPEECH, fetch
 from clock_attention.speech.corpus.features import Settings
 from clock_attention.speech.corpus.ljspeech import read_folder
+from clock_attention.speech.corpus.sources import find_sources
 from clock_attention.speech.corpus.splits import SPLITS
 from clock_attention.speech.corpus.store import FeatureStore, Rejection
 from clock_attention.speech.corpus.summary import CorpusStatistics, draw
@@ -117,8 +120,42 @@ def prepare(
             test=test,
             limits=Limits(shortest=shortest, longest=longest, clipped=clipped),
         )
-        source = folder.resolve().name
+        gathered = read_gathered(folder)
+        by_machine = gathered is not None and gathered.transcribed_clips
+        source = folder.resolve().name + (
+            f" (texts written by {gathered.transcribed_by})" if gathered and by_machine else ""
+        )
         run(recordings, out, settings, workers=workers, source=source, folder=folder, rejected=rejected)
+
+
+@app.command()
+def transcribe(
+    folder: Annotated[Path, typer.Argument(help="Folder of sound files; those with a .txt beside them keep its text.")],
+    out: Annotated[Path, typer.Option(help="Folder to write, in LJSpeech's format.")],
+    recognizer: Annotated[str, typer.Option(help="moonshine or whisper:MODEL.")] = "moonshine",
+    mel: Mel = "hifigan",
+) -> None:
+    """Write down recordings that have no text: cut at pauses, one loudness, and marked as written by a machine."""
+    from clock_attention.evaluation.scoring.recognizers import load_recognizer, require_known
+
+    with clear_errors():
+        require_known(recognizer)
+        if (out / "metadata.csv").exists():
+            raise FileExistsError(f"{out}: there are transcripts already; choose another folder")
+        sources, rejected = find_sources(folder)
+        gathering = Gathering(out, MelConfig.preset(mel).sample_rate, recognizer=partial(load_recognizer, recognizer))
+        columns = (TextColumn("transcribing"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+        with Progress(*columns, console=console) as bar:
+            task = bar.add_task("", total=len(sources))
+            result = gathering.run(sources, rejected, lambda done: bar.update(task, completed=done))
+        console.print(
+            f"{result.clips} clips, {result.seconds / 60:.1f} of {result.seconds_found / 60:.1f} minutes, "
+            f"{result.transcribed_clips} texts by {result.transcribed_by or 'nobody'}: read {out / 'metadata.csv'} and "
+            "correct it before you train",
+            soft_wrap=True,
+        )
+        for reason, (count, seconds) in result.left_out.items():
+            console.print(f"left out: {reason}, {count:.0f} ({seconds:.0f} s); see {out / 'left_out.jsonl'}")
 
 
 @app.command()

@@ -73,6 +73,10 @@ COMMANDS = {
         "export",
         "Export a training run as a voice, or either as an ONNX file.",
     ),
+    "voice": Command("clock_attention.commands.voice", "app", "Make a voice of your recordings.", "evaluation"),
+    "voices": Command(
+        "clock_attention.commands.voice", "voices", "List voices with their origin, licence and measures.", "evaluation"
+    ),
     "vocoder": Command("clock_attention.commands.vocoder", "app", "Train a small vocoder on recordings."),
     "evaluate": Command(
         "clock_attention.commands.evaluate",

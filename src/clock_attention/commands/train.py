@@ -111,6 +111,9 @@ def export(
     lexicon: Annotated[
         Path | None, typer.Option(help='Words that the voice is to keep, .toml: Siobhan = "/ʃɪˈvɔːn/".')
     ] = None,
+    consent: Annotated[
+        str | None, typer.Option(help="For the card of a person's voice: who speaks, and that they agree.")
+    ] = None,
     onnx: Annotated[
         bool, typer.Option("--onnx", help="Write the acoustic model as an .onnx file for use without torch.")
     ] = False,
@@ -130,7 +133,15 @@ def export(
         elif target.suffix.lower() == ".onnx":
             raise ValueError(f"{target}: a voice is a folder; for an ONNX file add --onnx")
         else:
-            card = write_voice(Path(source), target, licence=licence, which=checkpoint, half=half, lexicon=lexicon)
+            card = write_voice(
+                Path(source),
+                target,
+                licence=licence,
+                which=checkpoint,
+                half=half,
+                lexicon=lexicon,
+                consent=consent,
+            )
             message = f"{target}: {card.provenance.steps} steps, validation L1 {card.provenance.valid_l1}"
     except (ValueError, OSError, ImportError) as error:
         complain(error)

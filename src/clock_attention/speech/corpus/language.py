@@ -47,6 +47,7 @@ class Language(BaseModel):
 
     @classmethod
     def of(cls, store: Corpus) -> Language:
+        prosody = store.header.get("prosody")  # with the aligner's settings, which are no business of a model
         return cls(
             phonemizer=store.header["phonemizer"]["name"],
             symbols=store.symbols,
@@ -54,5 +55,5 @@ class Language(BaseModel):
             mean=tuple(store.mean.tolist()),
             std=tuple(store.std.tolist()),
             mpr=store.mpr,
-            prosody=Prosody(**store.header["prosody"]) if store.header.get("prosody") else None,
+            prosody=Prosody(**{name: prosody[name] for name in Prosody.model_fields}) if prosody else None,
         )

@@ -61,6 +61,8 @@ class Provenance(BaseModel):
     seconds: float
     valid_l1: float | None
     software: str
+    start: str | None = None  # the voice that its training began with
+    consent: str | None = None  # of a person's voice: who speaks, and that they agree
 
 
 class VoiceCard(BaseModel):
@@ -73,6 +75,7 @@ class VoiceCard(BaseModel):
     language: Language
     provenance: Provenance
     weights_sha256: str | None = None  # of the file; voices of earlier versions have none
+    measures: dict[str, float] | None = None  # how it did where it was made: wer, distillmos, sentences …
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,14 @@ from clock_attention.speech.voice.voice import Voice
 
 
 def export(
-    run: Path, folder: Path, *, licence: str, which: str = "best", half: bool = False, lexicon: Path | None = None
+    run: Path,
+    folder: Path,
+    *,
+    licence: str,
+    which: str = "best",
+    half: bool = False,
+    lexicon: Path | None = None,
+    consent: str | None = None,
 ) -> VoiceCard:
     """Write the weights of a run, averaged ones where it has them, and all it takes to use them.
 
@@ -39,6 +46,7 @@ def export(
         which: "best" (lowest validation loss), "last", or the path of a checkpoint.
         half: store weights in half precision; they are computed with in single precision all the same.
         lexicon: a TOML file of words that the voice is to keep.
+        consent: of a person's voice, who speaks and that they agree.
     """
     from clock_attention.speech.training import checkpoints as checkpoint
 
@@ -64,6 +72,8 @@ def export(
             seconds=round(state["seconds"][0], 1),
             valid_l1=validated(run, state["step"]),
             software=f"clock-attention {__version__}",
+            start=description.start,
+            consent=consent,
         ),
     )
     folder.mkdir(parents=True, exist_ok=True)

@@ -1,0 +1,169 @@
+"""`clock-attention voice …` and `clock-attention voices`: make voices of recordings, and list those there are."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from clock_attention.commands.terminal import clear_errors, complaints, console
+from clock_attention.own_voice.create import STAGES, Order, Report
+from clock_attention.own_voice.create import create as run_creation
+from clock_attention.own_voice.report import REPORT, measures_table
+from clock_attention.speech.voice.folder import CARD, VoiceCard, VoiceError, read_card, shipped_voices
+
+app = typer.Typer(help="Make a voice of your recordings.", no_args_is_help=True)
+
+DOING = {
+    "gather": "reading recordings",
+    "check": "listening to the speaker",
+    "prepare": "preparing",
+    "align": "aligning",
+    "plan": "timing",
+    "train": "training",
+    "export": "exporting",
+    "evaluate": "speaking test sentences",
+}
+
+
+@app.callback()
+def group() -> None:
+    """Make a voice of your recordings."""
+
+
+@app.command()
+def create(
+    recordings: Annotated[
+        Path, typer.Argument(help="Folder: sound files with .txt beside each, or LJSpeech's format.")
+    ],
+    out: Annotated[Path, typer.Option(help="Folder of the voice to write.")],
+    consent: Annotated[
+        str, typer.Option(help='For the card: who speaks, and that they agree ("I recorded myself …"). Required.')
+    ] = "",
+    licence: Annotated[str, typer.Option(help="What others may do with the voice.")] = Order.licence,
+    minutes: Annotated[float, typer.Option(min=0.1, help="Of training; everything else takes about 15 more.")] = 30.0,
+    base: Annotated[str, typer.Option("--from", help="Voice to begin with: a name or folder.")] = "default",
+    recognizer: Annotated[
+        str, typer.Option(help="Writes down what has no text, and judges: moonshine or whisper:MODEL.")
+    ] = "moonshine",
+    aligner: Annotated[
+        Path | None, typer.Option(help=r"Folder of an aligner's model. \[default: the one in the package]")
+    ] = None,
+    prompts: Annotated[Path | None, typer.Option(help="Test sentences, one a line.")] = None,
+    sentences: Annotated[int, typer.Option(min=1, help="Number of test sentences.")] = 24,
+    steps: Annotated[int | None, typer.Option(min=1, help="Train so many steps, whatever time they take.")] = None,
+    seed: Annotated[int, typer.Option(help="Of the training.")] = 0,
+    threads: Annotated[
+        int | None, typer.Option(min=1, help=r"CPU threads and processes. \[default: all cores]")
+    ] = None,
+) -> None:
+    """Make a voice of a folder of recordings: check, align, fine-tune, export, evaluate, report.
+
+    The same command continues an interrupted creation. Only make voices of people who have agreed to it.
+    """
+    cores = threads or os.cpu_count() or 1
+    with clear_errors():
+        if not consent.strip():
+            raise ValueError(
+                "--consent is missing: say whose voice it is and that they agree, for the voice's card, for example "
+                '--consent "I recorded myself, and anyone may use this voice"'
+            )
+        order = Order(
+            recordings,
+            out,
+            consent,
+            licence=licence,
+            minutes=minutes,
+            base=base,
+            recognizer=recognizer,
+            aligner=aligner,
+            prompts=prompts,
+            count=sentences,
+            steps=steps,
+            seed=seed,
+            workers=cores,
+            threads=cores,
+        )
+        begun = time.monotonic()
+        with progress() as report:
+            found = run_creation(order, report)
+        for warning in found["check"]["warnings"]:
+            complaints.print(f"note: {warning}", highlight=False, soft_wrap=True)
+        table = Table()
+        header, *rows = measures_table(found["evaluate"])
+        for column in header:
+            table.add_column(column)
+        for row in rows:
+            table.add_row(*row)
+        console.print(table)
+        gathered = found["gather"]
+        console.print(
+            f"{gathered['seconds'] / 60:.1f} of {gathered['seconds_found'] / 60:.1f} minutes used; "
+            f"{(time.monotonic() - begun) / 60:.0f} minutes. What was left out and why, and samples: {out / REPORT}\n"
+            f'clock-attention speak "Hello." --voice {out}',
+            highlight=False,
+            soft_wrap=True,
+        )
+
+
+@contextmanager
+def progress() -> Iterator[Report]:
+    """One line a stage with the time left in it; training shows its own."""
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    stage = ""
+    with Progress(*columns, console=console) as bar:
+
+        def report(name: str, done: int, of: int) -> None:
+            nonlocal stage
+            if name != stage:
+                stage = name
+                title = f"{STAGES.index(name) + 1} of {len(STAGES)}: {DOING[name]}"
+                bar.add_task(title, total=of)
+            bar.update(bar.task_ids[-1], completed=done, total=of)
+
+        yield report
+
+
+def voices(
+    folder: Annotated[list[Path] | None, typer.Argument(help="Folders that hold voices of your own.")] = None,
+) -> None:
+    """List the voices of the package, and those in your folders, with origin, licence and measures."""
+    with clear_errors():
+        table = Table()
+        for column in ("voice", "language", "origin", "licence", "WER", "DistillMOS", "MB"):
+            table.add_column(column, overflow="fold")
+        found = dict(shipped_voices())
+        for place in folder or []:
+            if not place.is_dir():
+                raise FileNotFoundError(f"{place}: there is no such folder")
+            within = [place] if (place / CARD).is_file() else sorted(path.parent for path in place.glob(f"*/{CARD}"))
+            found |= {str(path): path for path in within}
+        for name, path in found.items():
+            try:
+                table.add_row(name, *described(read_card(path), path))
+            except VoiceError as error:
+                table.add_row(name, "", str(error), "", "", "", "")
+        console.print(table)
+
+
+def described(card: VoiceCard, path: Path) -> tuple[str, ...]:
+    measures, provenance = card.measures or {}, card.provenance
+    origin = (
+        provenance.corpus if provenance.start is None else f"{provenance.corpus}, from the voice {provenance.start}"
+    )
+    size = (path / "model.safetensors").stat().st_size / 1e6
+    return (
+        "English",  # all phonemizers so far
+        origin,
+        provenance.licence,
+        f"{100 * measures['wer']:.1f} %" if "wer" in measures else "",
+        f"{measures['distillmos']:.2f}" if "distillmos" in measures else "",
+        f"{size:.1f}",
+    )

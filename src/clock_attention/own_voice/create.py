@@ -1,0 +1,309 @@
+"""From a folder of recordings to a voice, stage by stage; an interrupted creation continues where it stopped."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import soundfile
+import torch
+
+from clock_attention.evaluation.prompts import read_prompts
+from clock_attention.evaluation.scoring.recognizers import load_recognizer, require_known
+from clock_attention.evaluation.scoring.similarity import load_encoder
+from clock_attention.files import locked
+from clock_attention.own_voice.checks import Clip, require_enough, require_one_speaker, require_quiet
+from clock_attention.own_voice.gather import Gathered, Gathering
+from clock_attention.own_voice.measure import measure
+from clock_attention.own_voice.report import write_card, write_report
+from clock_attention.own_voice.stages import Result, Stages, digest_of
+from clock_attention.speech.aligner import Aligner
+from clock_attention.speech.aligner.model import SHIPPED
+from clock_attention.speech.audio.wave import Wave, load_audio
+from clock_attention.speech.corpus.alignment import align_store
+from clock_attention.speech.corpus.cutting import Word
+from clock_attention.speech.corpus.features import Settings
+from clock_attention.speech.corpus.grammar import sentences
+from clock_attention.speech.corpus.ljspeech import read_folder
+from clock_attention.speech.corpus.prepare import prepare
+from clock_attention.speech.corpus.sources import find_sources
+from clock_attention.speech.corpus.store import FeatureStore
+from clock_attention.speech.training.config import RunConfig, load_preset
+from clock_attention.speech.training.loop import train
+from clock_attention.speech.training.transfer import Start
+from clock_attention.speech.voice.from_run import export, start_from
+from clock_attention.speech.voice.voice import Voice
+
+STAGES = ("gather", "check", "prepare", "align", "plan", "train", "export", "evaluate")
+LISTENED = 48  # clips in which the speaker is compared
+TIMED_STEPS = 4
+FEWEST_STEPS, MOST_STEPS = 200, 6000
+ADVERSARY_SHARE = 0.25  # of the steps before the discriminator joins
+SENTENCES = 24
+
+Report = Callable[[str, int, int], None]  # stage, done, of
+
+
+@dataclass(frozen=True)
+class Order:
+    """What voice is to be made of which recordings."""
+
+    recordings: Path
+    out: Path
+    consent: str
+    licence: str = "all rights reserved by the speaker"
+    minutes: float = 30.0  # of training
+    base: str = "default"
+    recognizer: str = "moonshine"
+    aligner: Path | None = None
+    prompts: Path | None = None
+    count: int = SENTENCES
+    seed: int = 0
+    workers: int = 2
+    threads: int = 2
+    steps: int | None = None  # instead of as many as fit into the minutes
+
+    def __post_init__(self) -> None:
+        if not self.consent.strip():
+            raise ValueError(
+                "whose voice is it, and did they agree? A voice of a person needs a statement for its card, for "
+                'example "I recorded myself, and may be heard by anyone"'
+            )
+        if self.minutes <= 0:
+            raise ValueError(f"minutes: got {self.minutes:g}, expected more than 0")
+        require_known(self.recognizer)
+
+    @property
+    def work(self) -> Path:
+        """Beside the voice: what is needed to continue, and to make it again."""
+        return self.out.with_name(f"{self.out.name}.work")
+
+
+def create(order: Order, report: Report = lambda stage, done, of: None, quiet: bool = False) -> dict[str, Any]:
+    """Make the voice; returns what every stage found."""
+    sources, rejected = find_sources(order.recordings)  # a wrong folder is refused before anything is written
+    if order.out.exists() and not order.work.exists() and any(order.out.iterdir()):
+        raise FileExistsError(f"{order.out} exists and is not being made by this command: choose another folder")
+    start = start_from(order.base)
+    with locked(order.work, "a voice"), threads(order.threads):
+        creation = Creation(order, start, report, quiet)
+        return creation.run(sources, rejected)
+
+
+class Creation:
+    """The stages of one order."""
+
+    def __init__(self, order: Order, start: Start, report: Report, quiet: bool) -> None:
+        self.order, self.start, self.report, self.quiet = order, start, report, quiet
+        self.stages = Stages(order.work / "stages")
+        self.clips, self.store, self.run_folder = (order.work / name for name in ("clips", "store", "run"))
+        self.samples = order.work / "samples"
+
+    def run(self, sources: list[Any], rejected: list[Any]) -> dict[str, Any]:
+        order, stages = self.order, self.stages
+        listing = [[source.id, source.text, *file_state(source.path)] for source in sources]
+        mel = self.start.language.mel
+        found: dict[str, Any] = {}
+        found["gather"] = stages.run(
+            "gather",
+            [listing, [asdict(row) for row in rejected], mel.model_dump(), order.recognizer],
+            lambda: self.gather(sources, rejected),
+            [self.clips / "metadata.csv"],
+        )
+        found["check"] = stages.run("check", [], lambda: self.check(Gathered(**found["gather"])))
+        found["prepare"] = stages.run("prepare", [], self.prepare, [self.store / "store.json"])
+        found["align"] = stages.run("align", [digest_of(order.aligner or SHIPPED)], self.align)
+        found["plan"] = stages.run("plan", [order.minutes, order.steps, order.threads, order.seed], self.plan)
+        config = self.config(found["plan"])
+        last = self.run_folder / "checkpoints" / f"step-{config.training.steps:08d}.pt"
+        found["train"] = stages.run("train", [config.model_dump()], lambda: self.train(config), [last])
+        weights = order.out / "model.safetensors"
+        found["export"] = stages.run("export", [order.licence, order.consent], self.export, [weights])
+        chosen = [str(order.prompts), order.count, order.recognizer]
+        found["evaluate"] = stages.run("evaluate", chosen, self.evaluate)
+        write_card(order, found)
+        write_report(order, found, self.run_folder / "log.csv", self.samples)
+        return found
+
+    def gather(self, sources: list[Any], rejected: list[Any]) -> Result:
+        for folder in (self.clips, self.store, self.run_folder):  # of other recordings
+            shutil.rmtree(folder, ignore_errors=True)
+        gathering = Gathering(
+            self.clips,
+            self.start.language.mel.sample_rate,
+            find_words=partial(find_words, self.order.aligner),
+            recognizer=partial(load_recognizer, self.order.recognizer),
+        )
+        return asdict(gathering.run(sources, rejected, lambda done: self.report("gather", done, len(sources))))
+
+    def check(self, gathered: Gathered) -> Result:
+        recordings, _ = read_folder(self.clips)
+        clips = [Clip(row.id, row.text, soundfile.info(row.path).duration) for row in recordings]
+        warnings = require_enough(clips, str(self.order.recordings)) + require_quiet(gathered.above_noise)
+        encoder = load_encoder()
+        some = recordings[:: max(1, len(recordings) // LISTENED)]
+        embeddings = None
+        if encoder is not None:
+            embeddings = []
+            for number, row in enumerate(some, start=1):
+                embeddings.append(encoder.embed(load_audio(row.path, 16000), 16000))
+                self.report("check", number, len(some))
+        warnings += require_one_speaker([row.id for row in some], embeddings)
+        if gathered.transcribed_clips:
+            warnings.append(
+                f"{gathered.transcribed_clips} of {gathered.clips} texts were written by the recognizer "
+                f"{gathered.transcribed_by}: read them in {self.clips / 'metadata.csv'}"
+            )
+        return {"warnings": warnings}
+
+    def prepare(self) -> Result:
+        shutil.rmtree(self.store, ignore_errors=True) if (self.store / "store.json").exists() else None
+        recordings, rejected = read_folder(self.clips)
+        settings = Settings(mel=self.start.language.mel, phonemizer=self.start.language.phonemizer, valid=0.03)
+        source = f"{self.order.recordings.resolve().name} (recordings of a person)"
+        done = 0
+
+        def report(progress: Any) -> None:
+            nonlocal done
+            done += progress.items
+            self.report("prepare", done, len(recordings))
+
+        store = prepare(
+            recordings,
+            self.store,
+            settings,
+            rejected=rejected,
+            workers=self.order.workers,
+            source=source,
+            folder=self.clips,
+            report=report,
+        )
+        return {
+            "utterances": len(store),
+            "hours": store.hours,
+            "left_out": [[row.id, row.reason, row.detail] for row in store.rejected],
+        }
+
+    def align(self) -> Result:
+        total, done = len(FeatureStore.open(self.store)), 0
+
+        def report(progress: Any) -> None:
+            nonlocal done
+            done += progress.items
+            self.report("align", done, total)
+
+        aligner = self.order.aligner
+        store, listed = align_store(
+            self.store,
+            partial(Aligner.load, aligner),
+            name=digest_of(aligner or SHIPPED),
+            folder=self.clips,
+            workers=self.order.workers,
+            report=report,
+        )
+        frames = {row.id: row.frames for row in store.utterances}
+        worst = [[row.id, row.score, row.reason, row.text] for row in listed[:20]]
+        left_out = [[row.id, row.reason] for row in listed if row.reason]
+        lost = sum(frames[row.id] for row in listed if row.reason) / store.mel_config.frames_per_second
+        return {"worst": worst, "left_out": left_out, "seconds_left_out": lost, "utterances": len(listed)}
+
+    def plan(self) -> Result:
+        """As many steps as fit into the minutes; measured once, so that a repeated creation trains as long."""
+        if self.order.steps is not None:
+            return {"steps": self.order.steps, "seconds_per_step": None}
+        trial = self.config({"steps": TIMED_STEPS + 1}).changed(
+            ["adversarial_from=0", "pictures=0", "validate_every=1000"]
+        )
+        with TemporaryDirectory(prefix="clock-attention-") as folder:
+            store, run = FeatureStore.open(self.store), Path(folder) / "run"
+            train(trial, store, run, start=self.start, max_steps=1, quiet=True)
+            begun = time.monotonic()
+            train(trial, store, run, resume=True, max_steps=TIMED_STEPS, quiet=True)
+            seconds = (time.monotonic() - begun) / TIMED_STEPS
+        steps = int(min(MOST_STEPS, max(FEWEST_STEPS, 60 * self.order.minutes / seconds)))
+        return {"steps": steps, "seconds_per_step": seconds}
+
+    def config(self, plan: Result) -> RunConfig:
+        steps = plan["steps"]
+        changes = [
+            f"steps={steps}",
+            f"seed={self.order.seed}",
+            f"warmup_steps={min(50, max(1, steps // 10))}",
+            f"adversarial_from={round(ADVERSARY_SHARE * steps)}",
+            f"validate_every={max(1, steps // 8)}",
+        ]
+        preset = load_preset("finetune")
+        return preset.model_copy(update={"model": self.start.model}).changed(changes)
+
+    def train(self, config: RunConfig) -> Result:
+        if not self.continues(config):
+            shutil.rmtree(self.run_folder, ignore_errors=True)
+        store = FeatureStore.open(self.store)
+        path = train(config, store, self.run_folder, start=self.start, resume=True, quiet=self.quiet)
+        return {"checkpoint": path.name}
+
+    def continues(self, config: RunConfig) -> bool:
+        """Whether the run in the folder is this one, interrupted."""
+        from clock_attention.speech.training.run import RunDescription
+
+        try:
+            before = RunDescription.read(self.run_folder)
+        except (FileNotFoundError, ValueError):
+            return False
+        return (
+            before.config.training == config.training
+            and before.language == RunDescription.of(config, FeatureStore.open(self.store)).language
+        )
+
+    def export(self) -> Result:
+        order = self.order
+        card = export(self.run_folder, order.out, licence=order.licence, which="last", half=True, consent=order.consent)
+        return {
+            "weights_sha256": card.weights_sha256,
+            "steps": card.provenance.steps,
+            "seconds": card.provenance.seconds,
+        }
+
+    def evaluate(self) -> Result:
+        order = self.order
+        if order.prompts is None:
+            texts = [text for _, text in sentences(order.count, seed=1)]
+        else:
+            texts = [prompt.text for prompt in read_prompts(order.prompts)][: order.count]
+        return measure(
+            Voice.load(order.out),
+            FeatureStore.open(self.store),
+            texts,
+            self.samples,
+            recognizer=order.recognizer,
+            report=lambda done: self.report("evaluate", done, len(texts)),
+        )
+
+
+def find_words(model: Path | None, wave: Wave, rate: int, text: str) -> list[Word]:
+    """Where the words of a long recording are."""
+    found = Aligner.load(model).align(wave, text, sample_rate=rate, posterior=False)
+    return [Word(word.start, word.end, word.label) for word in found.words if word.label]
+
+
+def file_state(path: str) -> list[int]:
+    state = Path(path).stat()
+    return [state.st_size, state.st_mtime_ns]
+
+
+@contextmanager
+def threads(count: int) -> Iterator[None]:
+    """Sums are split by thread: the same voice comes from the same number of threads only."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

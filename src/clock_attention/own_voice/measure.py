@@ -1,0 +1,127 @@
+"""How good is the voice? Words understood, opinion scores, likeness to the speaker, liveliness of the mel."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from clock_attention.evaluation.scoring.metrics import score_sentences
+from clock_attention.evaluation.scoring.opinion import load_predictor
+from clock_attention.evaluation.scoring.recognizers import load_recognizer
+from clock_attention.evaluation.scoring.sharpness import sharpness
+from clock_attention.evaluation.scoring.similarity import Embedding, load_encoder, similarity
+from clock_attention.evaluation.systems.systems import measures_of
+from clock_attention.speech.audio.level import with_loudness
+from clock_attention.speech.audio.sound_file import save_sound
+from clock_attention.speech.audio.wave import Wave
+from clock_attention.speech.corpus.audio import StoreAudio
+from clock_attention.speech.corpus.store import FeatureStore
+from clock_attention.speech.voice.speech import Speech
+from clock_attention.speech.voice.voice import Voice
+
+HELD_OUT = 12  # recordings that the voice is compared with
+KEPT = 6  # sentences on the page
+MEASURES = ("wer", "distillmos", "dnsmos", "similarity", "movement", "bins", "variance")
+
+
+def measure(
+    voice: Voice,
+    store: FeatureStore,
+    texts: Sequence[str],
+    samples: Path,
+    *,
+    recognizer: str = "moonshine",
+    report: Callable[[int], None] = lambda done: None,
+) -> dict[str, Any]:
+    """Speak the texts and compare with recordings that were not learned from. Writes some of both into `samples`.
+
+    What needs a package that is not installed is left out.
+    """
+    vocoder, rate = voice.vocoder("auto"), voice.language.mel.sample_rate
+    samples.mkdir(parents=True, exist_ok=True)
+    spoken: list[Speech] = []
+    for number, text in enumerate(texts, start=1):
+        spoken.append(voice.speak(text, vocoder=vocoder))
+        report(number)
+    items = held_out(store)[:HELD_OUT]
+    audio = StoreAudio(store, None)
+    recordings = [with_loudness(audio(item), rate) for item in items]
+    copies = [vocoder(store.mel(item)) for item in items[: HELD_OUT // 2]]
+    for number, speech in enumerate(spoken[:KEPT]):
+        save_sound(samples / f"voice_{number}.flac", speech.audio, rate)
+    for number, wave in enumerate(recordings[:2]):
+        save_sound(samples / f"recording_{number}.flac", wave, rate)
+    found: dict[str, Any] = {"sentences": len(texts), "texts": list(texts[:KEPT])}
+    found["recorded_texts"] = [store.utterances[item].text for item in items[:2]]
+    found |= understood(texts, [speech.audio for speech in spoken], rate, recognizer)
+    faults = [measures_of(utterance) for speech in spoken for utterance in speech.utterances]
+    found["skips"] = int(sum(row["word_skips"] for row in faults))
+    found["repeats"] = int(sum(row["word_repeats"] for row in faults))
+    found |= opinions([speech.audio for speech in spoken], copies, rate)
+    found |= likeness([speech.audio for speech in spoken], copies, recordings, rate)
+    found |= liveliness([speech.mel.numpy() for speech in spoken], [store.mel(item).numpy() for item in items])
+    return found
+
+
+def held_out(store: FeatureStore) -> list[int]:
+    """Recordings that training has not seen, or the last ones where there are none."""
+    items = [*store.split("test"), *store.split("valid")]
+    timed = [item for item in items if store.utterances[item].durations is not None]
+    return timed or list(range(len(store)))[-HELD_OUT:]
+
+
+def understood(texts: Sequence[str], waves: Sequence[Wave], rate: int, recognizer: str) -> dict[str, Any]:
+    try:
+        listener = load_recognizer(recognizer)
+    except (ModuleNotFoundError, FileNotFoundError):
+        return {}
+    heard = [listener.transcribe(wave, rate) for wave in waves]
+    score = score_sentences(list(texts), heard).wer
+    return {"wer": [score.estimate, score.low, score.high], "recognizer": listener.name, "heard": heard[:KEPT]}
+
+
+def opinions(waves: Sequence[Wave], copies: Sequence[Wave], rate: int) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, key in (("distillmos", "mos"), ("dnsmos", "ovrl")):
+        try:
+            predictor = load_predictor(name)
+        except ModuleNotFoundError:
+            continue
+        found[name] = with_interval([predictor(wave, rate)[key] for wave in waves])
+        found[f"{name}_copy"] = with_interval([predictor(wave, rate)[key] for wave in copies])
+    return found
+
+
+def likeness(waves: Sequence[Wave], copies: Sequence[Wave], recordings: Sequence[Wave], rate: int) -> dict[str, Any]:
+    encoder = load_encoder()
+    if encoder is None:
+        return {}
+
+    def embedded(some: Sequence[Wave]) -> list[Embedding]:
+        return [encoder.embed(wave, rate) for wave in some]
+
+    theirs = embedded(recordings)
+    return {
+        "similarity": with_interval(similarity(embedded(waves), theirs).tolist()),
+        "similarity_copy": with_interval(similarity(embedded(copies), theirs).tolist()),
+    }
+
+
+def liveliness(mels: Sequence[Any], recordings: Sequence[Any]) -> dict[str, Any]:
+    """Mean movement and variance, as ratios to the recordings' (of other sentences)."""
+    ours, theirs = ([sharpness(mel) for mel in some] for some in (mels, recordings))
+    names = (("movement", "time"), ("bins", "bins"), ("variance", "variance"))
+    return {
+        name: float(np.mean([getattr(row, key) for row in ours]) / np.mean([getattr(row, key) for row in theirs]))
+        for name, key in names
+    }
+
+
+def with_interval(values: Sequence[float]) -> list[float]:
+    """Mean and its 95 % bootstrap interval over sentences."""
+    array = np.asarray(values, dtype=np.float64)
+    draws = np.random.default_rng(0).integers(0, len(array), (1000, len(array)))
+    return [float(array.mean()), *map(float, np.percentile(array[draws].mean(1), [2.5, 97.5]))]

@@ -1,0 +1,173 @@
+"""What a creation leaves behind for people: `report.html` with samples to play, and the card `README.md`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from clock_attention.evaluation.report.document import Cells, Heading, Part, Picture, Sounds, markdown_table, to_html
+from clock_attention.files import replacing, write_atomically
+from clock_attention.speech.training.progress import read_log
+from clock_attention.speech.voice.folder import CARD, read_card
+
+if TYPE_CHECKING:
+    from clock_attention.own_voice.create import Order
+
+REPORT, README = "report.html", "README.md"
+CURVES = {"train_l1": "L1, training", "valid_l1": "L1, held out", "valid_pitch": "pitch", "valid_duration": "duration"}
+Found = dict[str, Any]
+
+
+def write_card(order: Order, found: Found) -> None:
+    """Measures into voice.json, and the card for readers."""
+    measured = found["evaluate"]
+    measures = {key: value[0] if isinstance(value, list) else value for key, value in numbers(measured).items()}
+    card = read_card(order.out).model_copy(update={"measures": measures})
+    write_atomically(order.out / CARD, card.model_dump_json(indent=1))
+    provenance, gathered = card.provenance, found["gather"]
+    texts = f", texts written by {gathered['transcribed_by']}" if gathered["transcribed_clips"] else ""
+    rows = [["", ""], ["speaker's consent", order.consent], ["licence", order.licence]]
+    rows += [
+        ["recordings", f"{gathered['seconds'] / 60:.1f} minutes in {gathered['clips']} clips{texts}"],
+        ["begun from", f"the voice {provenance.start}"],
+        ["training", f"{provenance.steps} steps, {provenance.seconds / 60:.0f} minutes"],
+        ["made with", provenance.software],
+    ]
+    lines = [f"# {order.out.name}", "", "A person's voice, made with `clock-attention voice create`.", ""]
+    lines += [markdown_table(rows), markdown_table(measures_table(measured))]
+    lines += ["Use it as its speaker has agreed to, and say that the speech is synthetic where it is heard."]
+    write_atomically(order.out / README, "\n".join(lines) + "\n")
+
+
+def write_report(order: Order, found: Found, log: Path, samples: Path) -> Path:
+    measured = found["evaluate"]
+    spoken = [(text, samples / f"voice_{number}.flac") for number, text in enumerate(measured["texts"])]
+    recorded = [(text, samples / f"recording_{number}.flac") for number, text in enumerate(measured["recorded_texts"])]
+    parts: list[Part] = [
+        Heading(f"The voice {order.out.name}", 1),
+        f"Consent: {order.consent}. Licence: {order.licence}.",
+    ]
+    parts += [*(f"Note: {warning}." for warning in found["check"]["warnings"])]
+    parts += [Heading("Listen"), Sounds("The voice, on sentences that it has never seen:", tuple(spoken))]
+    parts += [Sounds("The speaker, in recordings that were not learned from:", tuple(recorded))]
+    parts += [Heading("Measures"), measures_table(measured), explanation(measured)]
+    parts += [Heading("What was used"), used_table(found)]
+    parts += [Heading("What was left out, and why"), *left_out(found)]
+    parts += [
+        Heading("Texts that fit their recordings least"),
+        worst_table(found),
+        "Read these first: is that what is said?",
+    ]
+    picture = samples / "curves.png"
+    if draw_curves(log, picture):
+        parts += [Heading("Learning"), Picture(picture, "Losses over steps; the discriminator joins after a quarter.")]
+    page = order.out / REPORT
+    write_atomically(page, to_html(parts, f"The voice {order.out.name}"))
+    return page
+
+
+def numbers(measured: Found) -> dict[str, Any]:
+    """Measures without the texts."""
+    return {key: value for key, value in measured.items() if not isinstance(value, str) and not holds_text(value)}
+
+
+def holds_text(value: Any) -> bool:
+    return isinstance(value, list) and any(isinstance(part, str) for part in value)
+
+
+def measures_table(measured: Found) -> Cells:
+    rows: Cells = [["measure", "this voice", "recordings through the vocoder"]]
+    if "wer" in measured:
+        low, high = (f"{100 * part:.1f}" for part in measured["wer"][1:])
+        rows.append(
+            [f"word error rate ({measured['recognizer']})", f"{100 * measured['wer'][0]:.1f} % [{low}, {high}]", ""]
+        )
+    for name, title in (
+        ("distillmos", "DistillMOS"),
+        ("dnsmos", "DNSMOS overall"),
+        ("similarity", "likeness to the speaker"),
+    ):
+        if name in measured:
+            rows.append([title, interval(measured[name]), interval(measured[f"{name}_copy"])])
+    rows.append(
+        ["movement in time / across bins", f"{measured['movement']:.2f} / {measured['bins']:.2f}", "1 / 1 (recordings)"]
+    )
+    rows.append(["variance", f"{measured['variance']:.2f}", "1 (recordings)"])
+    rows.append(["words skipped / repeated", f"{measured['skips']} / {measured['repeats']}", ""])
+    return rows
+
+
+def explanation(measured: Found) -> str:
+    missing = [name for name in ("wer", "distillmos", "dnsmos", "similarity") if name not in measured]
+    without = f" Not measured, because a package is not installed: {', '.join(missing)}." if missing else ""
+    return (
+        f"{measured['sentences']} sentences; brackets are 95 % intervals over sentences. Opinion scores are predicted, "
+        f"from 1 to 5. Likeness is the cosine of speaker embeddings: other people have about 0.5 to 0.65.{without}"
+    )
+
+
+def interval(values: list[float]) -> str:
+    mean, low, high = values
+    return f"{mean:.2f} [{low:.2f}, {high:.2f}]"
+
+
+def used_table(found: Found) -> Cells:
+    gathered, prepared, plan = found["gather"], found["prepare"], found["plan"]
+    low, middle, high = gathered["loudness"] or [0.0, 0.0, 0.0]
+    return [
+        ["", ""],
+        ["recorded", f"{gathered['seconds_found'] / 60:.1f} minutes"],
+        [
+            "clips",
+            f"{gathered['clips']}, {gathered['seconds'] / 60:.1f} minutes; {gathered['cut']} recordings were cut",
+        ],
+        ["learned from (without silence at both ends)", f"{60 * prepared['hours']:.1f} minutes"],
+        ["loudness before (lowest, median, highest)", f"{low:.0f} / {middle:.0f} / {high:.0f} LUFS"],
+        ["speech above noise", f"{gathered['above_noise']:.0f} dB"],
+        ["texts by a recognizer", f"{gathered['transcribed_clips']} clips {gathered['transcribed_by']}".strip()],
+        ["training", f"{plan['steps']} steps"],
+    ]
+
+
+def left_out(found: Found) -> list[Part]:
+    """Every reason with its count and time; nothing disappears."""
+    rows: Cells = [["stage", "reason", "clips", "seconds"]]
+    for reason, (count, seconds) in found["gather"]["left_out"].items():
+        rows.append(["reading", reason, str(count), f"{seconds:.0f}"])
+    reasons: dict[str, int] = {}
+    for _, reason, _ in found["prepare"]["left_out"]:
+        reasons[reason] = reasons.get(reason, 0) + 1
+    rows += [["preparing", reason, str(count), ""] for reason, count in reasons.items()]
+    aligned = found["align"]
+    if aligned["left_out"]:
+        seconds = f"{aligned['seconds_left_out']:.0f}"
+        rows.append(["aligning", "the text does not fit", str(len(aligned["left_out"])), seconds])
+    return [rows] if len(rows) > 1 else ["Nothing."]
+
+
+def worst_table(found: Found) -> Cells:
+    rows: Cells = [["clip", "score", "left out", "text"]]
+    for name, score, reason, text in found["align"]["worst"]:
+        rows.append([name, "" if score is None else f"{score:.2f}", reason, text])
+    return rows
+
+
+def draw_curves(log: Path, path: Path) -> bool:
+    """Losses over steps; False where nothing was logged."""
+    from matplotlib.figure import Figure
+
+    rows = read_log(log)
+    if not rows:
+        return False
+    figure = Figure(figsize=(9, 3.5), layout="constrained")
+    axes = figure.subplots()
+    for column, title in CURVES.items():
+        points = [(int(row["step"]), float(row[column])) for row in rows if row.get(column)]
+        if points:
+            axes.plot(*zip(*points, strict=True), label=title, marker="." if column.startswith("valid") else "")
+    axes.set(xlabel="step", ylabel="loss")
+    axes.legend()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with replacing(path) as temporary:
+        figure.savefig(temporary, dpi=110, format="png")
+    return True

@@ -1,0 +1,139 @@
+"""A folder of recordings becomes a voice; killed at any stage and repeated, the same voice."""
+
+import hashlib
+import json
+import shutil
+
+import pytest
+import soundfile
+
+from clock_attention.own_voice import create as creation
+from clock_attention.own_voice.create import Creation, Order, create
+from clock_attention.speech.voice.voice import Voice
+
+CONSENT = "A synthetic voice: nobody had to be asked"
+
+
+def order(recordings, out, quick, **changes):
+    return Order(recordings, out, CONSENT, **{**quick, **changes})
+
+
+def weights(folder):
+    return hashlib.sha256((folder / "model.safetensors").read_bytes()).hexdigest()
+
+
+@pytest.fixture(scope="module")
+def made(recordings, quick, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("voices") / "me"
+    return folder, create(order(recordings, folder, quick), quiet=True)
+
+
+def test_a_folder_of_recordings_becomes_a_voice_with_card_and_page(made):
+    folder, found = made
+    voice = Voice.load(folder)
+    assert voice.card.provenance.consent == CONSENT
+    assert voice.card.provenance.start == "base"
+    assert voice.card.measures["wer"] > 0
+    assert found["gather"]["clips"] == 16
+    assert found["prepare"]["utterances"] == 16
+    page = (folder / "report.html").read_text()
+    for part in ("word error rate", "left out", "data:audio/flac;base64", "data:image/png;base64", CONSENT):
+        assert part in page
+    assert CONSENT in (folder / "README.md").read_text()
+
+
+class Killed(BaseException):
+    """What no code of ours catches."""
+
+
+@pytest.mark.parametrize("stage", ["gather", "align", "train", "export"])
+def test_killed_at_a_stage_and_repeated_it_is_the_same_voice(stage, made, recordings, quick, tmp_path, monkeypatch):
+    folder, _ = made
+    real = getattr(Creation, stage)
+
+    def cut_off(self, *arguments):
+        if stage == "train":
+            arguments = (arguments[0],)
+            with pytest.MonkeyPatch.context() as patch:
+                short = creation.train
+                patch.setattr(creation, "train", lambda *a, **k: short(*a, **{**k, "max_steps": 3}))
+                real(self, *arguments)
+        raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Creation, stage, cut_off)
+        with pytest.raises(Killed):
+            create(order(recordings, tmp_path / "again", quick), quiet=True)
+    create(order(recordings, tmp_path / "again", quick), quiet=True)
+    assert weights(tmp_path / "again") == weights(folder)
+
+
+def test_a_finished_creation_does_nothing_again_and_a_changed_one_does(made, recordings, quick, tmp_path, monkeypatch):
+    folder, _ = made
+    before = weights(folder)
+    with monkeypatch.context() as patch:
+        for stage in ("gather", "prepare", "align", "train", "export", "evaluate"):
+            patch.setattr(Creation, stage, lambda *_: pytest.fail("done already"))
+        create(order(recordings, folder, quick), quiet=True)
+    copy = tmp_path / "me"
+    shutil.copytree(folder, copy)
+    shutil.copytree(folder.with_name("me.work"), tmp_path / "me.work")
+    create(order(recordings, copy, quick, seed=1), quiet=True)
+    assert weights(copy) != before
+
+
+def test_one_long_recording_with_its_text_is_cut_and_used(recordings, quick, tmp_path):
+    """All sentences in one file, as a person who reads a page would have them."""
+    import numpy as np
+
+    files = sorted(recordings.glob("*.wav"))
+    waves = [soundfile.read(path)[0] for path in files]
+    (tmp_path / "long").mkdir()
+    soundfile.write(tmp_path / "long" / "page.flac", np.concatenate(waves), soundfile.info(files[0]).samplerate)
+    text = " ".join(path.with_suffix(".txt").read_text() for path in files)
+    (tmp_path / "long" / "page.txt").write_text(text)
+    found = create(order(tmp_path / "long", tmp_path / "me", quick, steps=2), quiet=True)
+    assert found["gather"]["cut"] == 1
+    assert found["gather"]["seconds"] == pytest.approx(found["gather"]["seconds_found"], abs=0.1)
+    assert not found["gather"]["left_out"]
+
+
+def test_mistakes_are_found_before_anything_is_trained(recordings, quick, tmp_path, monkeypatch):
+    monkeypatch.setattr(Creation, "train", lambda *_: pytest.fail("too late"))
+    with pytest.raises(FileNotFoundError, match="there is no such folder"):
+        create(order(tmp_path / "nowhere", tmp_path / "me", quick))
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    with pytest.raises(FileNotFoundError, match="no recordings in it"):
+        create(order(empty, tmp_path / "me", quick))
+    one = tmp_path / "one"
+    one.mkdir()
+    first = sorted(recordings.glob("*.wav"))[0]
+    for path in (first, first.with_suffix(".txt")):
+        shutil.copy(path, one)
+    with pytest.raises(ValueError, match=r"s of speech with text in 1 clip; a voice needs at least"):
+        create(order(one, tmp_path / "me", quick))
+    german = tmp_path / "german"
+    shutil.copytree(recordings, german)
+    for path in german.glob("*.txt"):
+        path.write_text("Das ist ein sehr langer Satz, und er hat viele Wörter auf Deutsch.")
+    with pytest.raises(ValueError, match="its texts are not English"):
+        create(order(german, tmp_path / "me2", quick))
+    with pytest.raises(ValueError, match="whose voice is it"):
+        Order(recordings, tmp_path / "me", "  ")
+
+
+def test_a_folder_of_something_else_is_not_written_into(recordings, quick, tmp_path):
+    (tmp_path / "me").mkdir()
+    (tmp_path / "me" / "diary.txt").write_text("mine")
+    with pytest.raises(FileExistsError, match="is not being made by this command"):
+        create(order(recordings, tmp_path / "me", quick))
+
+
+def test_steps_follow_from_the_minutes_and_are_remembered(recordings, quick, tmp_path, monkeypatch):
+    monkeypatch.setattr(creation, "FEWEST_STEPS", 3)
+    made = Order(recordings, tmp_path / "me", CONSENT, **{**quick, "steps": None, "minutes": 0.001})
+    found = create(made, quiet=True)
+    assert found["plan"]["steps"] == creation.FEWEST_STEPS
+    stored = json.loads((made.work / "stages" / "plan.json").read_text())
+    assert stored["result"] == found["plan"]

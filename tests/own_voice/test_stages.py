@@ -1,0 +1,49 @@
+"""Stages are done once, and again when what they depend on has changed."""
+
+from clock_attention.own_voice.stages import Stages, digest_of
+
+
+def run(folder, log, first=1, second=1):
+    stages = Stages(folder)
+    stages.run("a", first, lambda: log.append("a") or {"value": first})
+    return stages.run("b", second, lambda: log.append("b") or {"value": second})
+
+
+def test_a_change_repeats_its_stage_and_those_after_it(tmp_path):
+    log = []
+    assert run(tmp_path, log) == {"value": 1}
+    assert run(tmp_path, log) == {"value": 1}
+    assert log == ["a", "b"]
+    run(tmp_path, log, second=2)
+    assert log == ["a", "b", "b"]
+    run(tmp_path, log, first=2, second=2)
+    assert log == ["a", "b", "b", "a", "b"]
+
+
+def test_a_stage_whose_output_is_gone_or_whose_file_is_damaged_is_repeated(tmp_path):
+    log = []
+
+    def work():
+        log.append(1)
+        (tmp_path / "out").write_text("x")
+        return {}
+
+    for _ in range(2):
+        Stages(tmp_path).run("a", 1, work, [tmp_path / "out"])
+    assert len(log) == 1
+    (tmp_path / "out").unlink()
+    Stages(tmp_path).run("a", 1, work, [tmp_path / "out"])
+    (tmp_path / "a.json").write_text("{")
+    Stages(tmp_path).run("a", 1, work, [tmp_path / "out"])
+    assert len(log) == 3
+
+
+def test_digests_change_with_names_and_contents(tmp_path):
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "x").write_text("1")
+    first = digest_of(tmp_path / "a")
+    assert digest_of(tmp_path / "a") == first
+    (tmp_path / "a" / "x").write_text("2")
+    second = digest_of(tmp_path / "a")
+    (tmp_path / "a" / "x").rename(tmp_path / "a" / "y")
+    assert len({first, second, digest_of(tmp_path / "a")}) == 3
