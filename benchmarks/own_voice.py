@@ -1,0 +1,143 @@
+"""How much must I record, and how long must I train?
+
+Fine-tunes a voice on parts of an aligned corpus of one speaker (`clock-attention corpus align`), for several amounts of
+recordings and of CPU time, and measures each: word error rate, DistillMOS, DNSMOS, likeness to the speaker. Every
+finished cell is kept: the same command continues.
+
+    python benchmarks/own_voice.py --corpus runs/kathleen --prompts harvard_720.txt --work runs/own_voice \
+        --recorded 10 82 --trained 10 30 --out results/own_voice.json
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from clock_attention.evaluation.prompts import read_prompts
+from clock_attention.files import write_atomically
+from clock_attention.own_voice.measure import measure
+from clock_attention.speech.corpus.alignment import statistics
+from clock_attention.speech.corpus.store import STD_FLOOR, FeatureStore
+from clock_attention.speech.training.config import RunConfig, load_preset
+from clock_attention.speech.training.loop import train
+from clock_attention.speech.training.transfer import Start
+from clock_attention.speech.voice.from_run import export, start_from
+from clock_attention.speech.voice.voice import Voice
+
+TIMED_STEPS = 10
+KEPT = (
+    "wer",
+    "distillmos",
+    "dnsmos",
+    "similarity",
+    "similarity_copy",
+    "movement",
+    "bins",
+    "variance",
+    "skips",
+    "repeats",
+)
+
+
+class Part(FeatureStore):
+    """Some minutes of a store's training utterances, with statistics of their own; validation and test as they were."""
+
+    def __init__(self, whole: FeatureStore, minutes: float, seed: int = 0) -> None:
+        super().__init__(whole.path, {**whole.header, "source": f"{minutes:g} minutes of {whole.header['source']}"})
+        items = whole.split("train")
+        order = np.random.default_rng(seed).permutation(len(items))
+        limit = minutes * 60 * self.mel_config.frames_per_second
+        chosen, total = [], 0
+        for place in order:
+            if total < limit:
+                chosen.append(items[place])
+                total += whole.utterances[items[place]].frames
+        self.chosen = sorted(chosen)
+        self.minutes = total / self.mel_config.frames_per_second / 60
+        frames = torch.cat([whole.mel(item) for item in self.chosen])
+        self.mean, self.std = frames.mean(0), frames.std(0).clamp(min=STD_FLOOR)
+        found = statistics(self)
+        self.header["prosody"] = found
+        self.pitch_mean, self.pitch_std = found["pitch_mean"], found["pitch_std"]
+        self.energy_mean, self.energy_std = found["energy_mean"], found["energy_std"]
+
+    def split(self, name: str) -> list[int]:
+        return self.chosen if name == "train" else super().split(name)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--corpus", required=True, type=Path, help="aligned feature store of one speaker")
+    parser.add_argument("--prompts", required=True, help="text file with one sentence a line")
+    parser.add_argument("--sentences", type=int, default=60)
+    parser.add_argument("--recorded", type=float, nargs="+", default=[5, 10, 20, 40, 82], help="minutes")
+    parser.add_argument("--trained", type=float, nargs="+", default=[10, 30, 60], help="minutes of one core")
+    parser.add_argument("--base", default="default")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--work", required=True, type=Path, help="folder for runs and voices")
+    parser.add_argument("--out", required=True, type=Path)
+    arguments = parser.parse_args()
+    torch.set_num_threads(1)
+    whole, start = FeatureStore.open(arguments.corpus), start_from(arguments.base)
+    texts = [prompt.text for prompt in read_prompts(arguments.prompts)]
+    order = np.random.default_rng(arguments.seed).permutation(len(texts))[: arguments.sentences]
+    texts = [texts[place] for place in order]
+    settings = {"prompts": Path(arguments.prompts).name, "sentences": len(texts), "seed": arguments.seed}
+    cost = step_cost(arguments.work, whole, start)
+    for trained in arguments.trained:  # the cheap ones first
+        for recorded in arguments.recorded:
+            rows = read_rows(arguments.out)
+            if any(row["recorded"] == recorded and row["trained"] == trained for row in rows):
+                continue
+            row = cell(arguments.work, whole, start, recorded, trained, cost, texts)
+            print(row, flush=True)
+            document = {"settings": settings, "rows": [*read_rows(arguments.out), row]}
+            write_atomically(arguments.out, json.dumps(document, indent=1))
+
+
+def cell(
+    work: Path, whole: FeatureStore, start: Start, recorded: float, trained: float, cost: float, texts: list[str]
+) -> dict[str, Any]:
+    """Train, export and measure one voice."""
+    name = f"{recorded:g}_{trained:g}"
+    part = Part(whole, recorded)
+    config = planned(start, max(1, round(60 * trained / cost)))
+    train(config, part, work / name / "run", start=start, resume=True)
+    export(work / name / "run", work / name / "voice", licence="unknown", which="last", half=True)
+    found = measure(Voice.load(work / name / "voice"), whole, texts, work / name / "samples")
+    steps = config.training.steps
+    return {"recorded": recorded, "trained": trained, "used_minutes": part.minutes, "steps": steps} | {
+        key: found[key] for key in KEPT if key in found
+    }
+
+
+def planned(start: Start, steps: int) -> RunConfig:
+    changes = [f"steps={steps}", f"adversarial_from={steps // 4}", f"validate_every={steps}", "pictures=0"]
+    return load_preset("finetune").model_copy(update={"model": start.model}).changed(changes)
+
+
+def step_cost(work: Path, store: FeatureStore, start: Start) -> float:
+    """CPU seconds of a step with the discriminator; measured once."""
+    path = work / "step_cost.json"
+    if not path.exists():
+        run = work / "timing"
+        config = planned(start, TIMED_STEPS + 1).changed(["adversarial_from=0", "validate_every=1000"])
+        train(config, store, run, start=start, resume=True, max_steps=1, quiet=True)
+        begun = time.process_time()
+        train(config, store, run, resume=True, quiet=True)
+        write_atomically(path, json.dumps((time.process_time() - begun) / TIMED_STEPS))
+    return float(json.loads(path.read_text()))
+
+
+def read_rows(path: Path) -> list[dict[str, Any]]:
+    return json.loads(path.read_text())["rows"] if path.exists() else []
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,45 @@
+"""`clock-attention voice create` and `clock-attention voices`."""
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from clock_attention.commands.main import app
+from tests.speech.voices import tiny_aligned_voice
+
+
+def invoke(*arguments):
+    return CliRunner().invoke(app, [str(argument) for argument in arguments], env={"COLUMNS": "200"})
+
+
+def test_a_voice_of_a_person_needs_a_statement_of_consent(tmp_path):
+    result = invoke("voice", "create", tmp_path, "--out", tmp_path / "me")
+    assert result.exit_code == 1
+    assert "--consent is missing: say whose voice it is" in result.output
+
+
+@pytest.mark.parametrize(
+    ("folder", "message"), [("nowhere", "there is no such folder"), ("empty", "no recordings in it")]
+)
+def test_wrong_folders_get_a_sentence_and_nothing_is_written(tmp_path, folder, message):
+    (tmp_path / "empty").mkdir()
+    result = invoke("voice", "create", tmp_path / folder, "--out", tmp_path / "me", "--consent", "mine")
+    assert result.exit_code == 1
+    assert message in result.output
+    assert [path.name for path in tmp_path.iterdir()] == ["empty"]
+
+
+def test_voices_of_the_package_and_of_folders_are_listed_with_what_is_known(tmp_path):
+    folder = tiny_aligned_voice(tmp_path / "mine" / "ann")
+    card = json.loads((folder / "voice.json").read_text())
+    card["measures"] = {"wer": 0.042, "distillmos": 3.71}
+    card["provenance"]["start"] = "default"
+    (folder / "voice.json").write_text(json.dumps(card))
+    (tmp_path / "mine" / "broken").mkdir()
+    (tmp_path / "mine" / "broken" / "voice.json").write_text("{}")
+    result = invoke("voices", tmp_path / "mine")
+    assert result.exit_code == 0, result.output
+    for part in ("default", "attention", "ann", "CC0", "4.2 %", "3.71", "broken"):
+        assert part in result.output
+    assert "there is no such folder" in invoke("voices", tmp_path / "nowhere").output
