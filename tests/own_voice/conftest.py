@@ -43,11 +43,11 @@ class EvenAligner:
 
 @pytest.fixture(scope="session")
 def recordings(tmp_path_factory):
-    """16 sentences by one speaker, each with its text."""
+    """Eight sentences by one speaker, each with its text."""
     folder = tmp_path_factory.mktemp("recordings") / "mine"
     folder.mkdir()
     teacher = Teacher()
-    for name, text in sentences(16, seed=3):
+    for name, text in sentences(8, seed=3):
         soundfile.write(folder / f"{name}.wav", teacher(Reading(name, "", text, 1.0, 0)), TEACHER_RATE)
         (folder / f"{name}.txt").write_text(text)
     return folder

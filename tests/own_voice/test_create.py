@@ -34,8 +34,8 @@ def test_a_folder_of_recordings_becomes_a_voice_with_card_and_page(made):
     assert voice.card.provenance.consent == CONSENT
     assert voice.card.provenance.start == "base"
     assert voice.card.measures["wer"] > 0
-    assert found["gather"]["clips"] == 16
-    assert found["prepare"]["utterances"] == 16
+    assert found["gather"]["clips"] == 8
+    assert found["prepare"]["utterances"] == 8
     page = (folder / "report.html").read_text()
     for part in ("word error rate", "left out", "data:audio/flac;base64", "data:image/png;base64", CONSENT):
         assert part in page

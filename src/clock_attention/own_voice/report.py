@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 REPORT, README = "report.html", "README.md"
 CURVES = {"train_l1": "L1, training", "valid_l1": "L1, held out", "valid_pitch": "pitch", "valid_duration": "duration"}
+TEXTS = ("texts", "recorded_texts", "heard")
 Found = dict[str, Any]
 
 
@@ -68,11 +69,7 @@ def write_report(order: Order, found: Found, log: Path, samples: Path) -> Path:
 
 def numbers(measured: Found) -> dict[str, Any]:
     """Measures without the texts."""
-    return {key: value for key, value in measured.items() if not isinstance(value, str) and not holds_text(value)}
-
-
-def holds_text(value: Any) -> bool:
-    return isinstance(value, list) and any(isinstance(part, str) for part in value)
+    return {key: value for key, value in measured.items() if not isinstance(value, str) and key not in TEXTS}
 
 
 def measures_table(measured: Found) -> Cells:
