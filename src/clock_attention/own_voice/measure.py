@@ -34,22 +34,23 @@ def measure(
     samples: Path,
     *,
     recognizer: str = "moonshine",
+    vocoder: str = "auto",
     report: Callable[[int], None] = lambda done: None,
 ) -> dict[str, Any]:
     """Speak the texts and compare with recordings that were not learned from. Writes some of both into `samples`.
 
     What needs a package that is not installed is left out.
     """
-    vocoder, rate = voice.vocoder("auto"), voice.language.mel.sample_rate
+    speaker, rate = voice.vocoder(vocoder), voice.language.mel.sample_rate
     samples.mkdir(parents=True, exist_ok=True)
     spoken: list[Speech] = []
     for number, text in enumerate(texts, start=1):
-        spoken.append(voice.speak(text, vocoder=vocoder))
+        spoken.append(voice.speak(text, vocoder=speaker))
         report(number)
     items = held_out(store)[:HELD_OUT]
     audio = StoreAudio(store, None)
     recordings = [with_loudness(audio(item), rate) for item in items]
-    copies = [vocoder(store.mel(item)) for item in items[: HELD_OUT // 2]]
+    copies = [speaker(store.mel(item)) for item in items[: HELD_OUT // 2]]
     for number, speech in enumerate(spoken[:KEPT]):
         save_sound(samples / f"voice_{number}.flac", speech.audio, rate)
     for number, wave in enumerate(recordings[:2]):

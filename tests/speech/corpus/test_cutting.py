@@ -41,8 +41,8 @@ def test_pieces_by_words_hold_every_word_once_in_order(lengths):
         assert inside[-1].end <= piece.end + 1e-9
 
 
-def test_pieces_are_short_where_there_are_pauses_and_go_on_where_there_are_none():
+def test_pieces_are_short_where_there_are_pauses_and_not_much_longer_where_there_are_none():
     words = [Word(i, i + (0.7 if i % 3 == 2 else 1.0), f"w{i}") for i in range(60)]
     assert max(p.end - p.start for p in pieces_by_words(words, 60, longest=10.0)) <= 10
     fluent = [Word(i, i + 1, f"w{i}") for i in range(60)]
-    assert len(pieces_by_words(fluent, 60, longest=10.0)) == 1
+    assert max(p.end - p.start for p in pieces_by_words(fluent, 60, longest=10.0)) <= 16

@@ -50,7 +50,8 @@ def pieces_by_level(wave: Wave, sample_rate: int, longest: float = LONGEST_PIECE
 def pieces_by_words(words: Sequence[Word], duration: float, longest: float = LONGEST_PIECE) -> list[Piece]:
     """Pieces of at most `longest` seconds with their words, each cut in the longest pause of its last two thirds.
 
-    Where nobody pauses for a fifth of a second, a piece goes on to the next pause. Pauses are halved between pieces.
+    Where nobody pauses for a fifth of a second, a piece goes on to the next pause, but not beyond one and a half times
+    that: then it ends between the two words that are furthest apart. Pauses are halved between pieces.
     """
     pieces: list[Piece] = []
     first, start = 0, 0.0
@@ -67,14 +68,14 @@ def next_cut(words: Sequence[Word], first: int, longest: float) -> tuple[int, fl
     begin = words[first].start
     if words[-1].end - begin <= longest:
         return len(words), words[-1].end
-    best, widest = None, SHORTEST_PAUSE
+    best, widest = first + 1, -1.0
     for place in range(first + 1, len(words)):
-        before, after = words[place - 1].end, words[place].start
-        if before - begin > longest and best is not None:
+        before, pause = words[place - 1].end, words[place].start - words[place - 1].end
+        limit = longest if widest >= SHORTEST_PAUSE else 1.5 * longest
+        if before - begin > limit and place > first + 1:
             break
-        late = before - begin > longest / 3
-        if late and after - before >= widest:
-            best, widest = place, after - before
-    if best is None:
-        return len(words), words[-1].end
-    return best, (words[best - 1].end + words[best].start) / 2
+        if before - begin > longest / 3 and pause > widest:
+            best, widest = place, pause
+    if widest < 0:  # one word longer than all that
+        best = first + 1
+    return best, (words[best - 1].end + words[min(best, len(words) - 1)].start) / 2
