@@ -76,10 +76,14 @@ class Timeline:
         entries = [entry for entry, token in enumerate(tokens) if token]
         if [phone.label for phone in self.phones] == [tokens[entry] for entry in entries]:
             units = [(entry, entry + 1) for entry in entries]
-            return self.placed(row, self.phones, units)
+            try:
+                return self.placed(row, self.phones, units, 1 if self.words else MOST_MOVED)
+            except ValueError:  # phones of a fast recording that last less than a frame: its words may still fit
+                if not self.words:
+                    raise
         numbers = sorted(row.words)
         self.compare([labels[number] for number in numbers])
-        return self.placed(row, self.words, [row.words[number] for number in numbers])
+        return self.placed(row, self.words, [row.words[number] for number in numbers], MOST_MOVED)
 
     def compare(self, written: Sequence[str]) -> None:
         """Refuse a timeline of another text."""
@@ -95,7 +99,9 @@ class Timeline:
                     else f"timeline: {len(given)} words or phones, expected the {len(written)} words of the text"
                 )
 
-    def placed(self, row: Row, given: Sequence[Interval], units: Sequence[tuple[int, int]]) -> tuple[list[Fixed], int]:
+    def placed(
+        self, row: Row, given: Sequence[Interval], units: Sequence[tuple[int, int]], most: int
+    ) -> tuple[list[Fixed], int]:
         total = row.frames(self.seconds)
         wanted_starts = np.array([row.frames(interval.start) for interval in given])
         wanted_ends = np.array([row.frames(interval.end) for interval in given])
@@ -103,7 +109,7 @@ class Timeline:
         starts, ends = edges(wanted_starts, wanted_ends, least, total)
         moved = np.maximum(np.abs(starts - wanted_starts), np.abs(ends - wanted_ends))
         worst = int(moved.argmax())
-        if moved[worst] > MOST_MOVED or starts[0] < 0:
+        if moved[worst] > most or starts[0] < 0:
             raise ValueError(
                 f"timeline: {given[worst].label!r} at {given[worst].start:.2f} s is too short or overlaps: "
                 f"{least[worst]} phonemes need at least {least[worst] * row.frame_seconds:.3f} s"
