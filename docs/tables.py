@@ -717,6 +717,69 @@ def warp() -> str:
     return table(["", "parameters", "whole target", "cropped target"], rows)
 
 
+@made
+def dubbing_files() -> str:
+    files = read("dub")["slots"]
+    head = ["", "cues", "spoken", "faster than 1.6", "empty", "overlapping", "pace: median, fastest"]
+    head += ["wrong length / slot / frames", "phonemes without a frame"]
+    rows = [
+        [
+            row["file"],
+            row["cues"],
+            row["spoken"],
+            row["too_fast"],
+            row["empty"],
+            row["overlapping"],
+            f"{row['median_pace']:.2f}, {row['fastest_pace']:.2f}",
+            f"{row['wrong_length']} / {row['wrong_slots']} / {row['wrong_frames']}",
+            row["phonemes_without_frame"],
+        ]
+        for row in files
+    ]
+    return table(head, rows)
+
+
+@made
+def dubbing_errors() -> str:
+    found = read("dub")["heard"]
+    rows = []
+    for name, label in (("readable", "pace up to 1.3"), ("faster", "faster")):
+        if name not in found:
+            continue
+        part = found[name]
+        off = part["difference"]
+        points_off = interval([100 * off[key] for key in ("estimate", "low", "high")], 1).replace("-", "−")
+        rows.append([label, part["cues"], percent(part["slot"], 1), percent(part["natural"], 1), points_off])
+    return table(["", "cues", "in the slot", "natural pace", "difference, points"], rows)
+
+
+@made
+def dubbing_words() -> str:
+    found = read("dub")
+    words, timeline = found["words"], found.get("timeline", {})
+    rows: list[list[object]] = [
+        ["random words with random durations", words["requests"], words["exact"], words["worst_frames"]],
+        ["of these, asked to keep the total", words["total_asked"], words["total_kept"], "–"],
+    ]
+    if "words" in timeline:
+        rows.append(
+            [
+                f"words of {timeline['recordings']} recordings, times by the aligner (within one frame)",
+                timeline["words"],
+                timeline["within_one_frame"],
+                timeline["worst_frames"],
+            ]
+        )
+    return table(["", "asked", "exact to the frame", "worst, frames"], rows)
+
+
+@made
+def dubbing_issues() -> str:
+    names = ("pace", "sentences", "words", "skips", "repeats", "phonemes", "phonemes_without_frame")
+    rows = [[row[name] for name in names] for row in read("dub")["issues"]]
+    return table([name.replace("_", " ") for name in names], rows)
+
+
 def pages() -> list[Path]:
     return [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 

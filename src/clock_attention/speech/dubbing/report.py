@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 ROW_SECONDS = 60.0  # of the picture
 MOST_ROWS = 60
-MOST_LABELS = 60  # cues up to which their text is written into the picture
-COLOURS = {SPOKEN: "#4c78a8", FAST: "#e45756", IMPOSSIBLE: "#7f0000", EMPTY: "#c9ced6"}
+COLOURS = {FAST: "#d62728", IMPOSSIBLE: "#7f0000", EMPTY: "#c9ced6"}  # what is not simply spoken
+PACES, PALEST = ["#a6cbe3", "#2f6ca3", "#f28e2b"], 0.8  # colours from the slowest pace to the fastest
 INK = "#20262e"
 
 
@@ -86,6 +86,7 @@ def save_timeline(reports: Sequence[CueReport], path: str | Path, fastest: float
 def draw_timeline(reports: Sequence[CueReport], fastest: float) -> Figure:
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.colors import LinearSegmentedColormap
         from matplotlib.figure import Figure
         from matplotlib.patches import Patch
     except ModuleNotFoundError:
@@ -97,22 +98,30 @@ def draw_timeline(reports: Sequence[CueReport], fastest: float) -> Figure:
     figure = Figure(figsize=(14, 1.2 + 0.42 * rows), layout="constrained")
     FigureCanvasAgg(figure)
     axis = figure.add_subplot()
-    for report in reports:
-        row = min(int(report.start // row_seconds), rows - 1)
-        start, length = report.start - row * row_seconds, report.end - report.start
+    paces = LinearSegmentedColormap.from_list("pace", PACES)
+
+    def bar(report: CueReport, seconds: float, colour: Any, alpha: float) -> None:
+        """From the start of a cue, on as many rows as it takes."""
         height = 0.38 if report.overlaps else 0.76
-        low = row - 0.38 + (0.38 if report.overlaps and report.number % 2 else 0.0)
-        axis.broken_barh([(start, length)], (low, height), facecolor=COLOURS[report.status], alpha=0.35)
-        if report.frames and report.spoken_frames:
-            filled = length * report.spoken_frames / report.frames
+        raised = 0.38 if report.overlaps and report.number % 2 else 0.0
+        start, left = report.start, seconds
+        while left > 1e-9:
+            row = min(int(start // row_seconds), rows - 1)
+            length = left if row == rows - 1 else min(left, (row + 1) * row_seconds - start)
+            at = [(start - row * row_seconds, length)]
             axis.broken_barh(
-                [(start, filled)], (low, height), facecolor=COLOURS[report.status], edgecolor="white", lw=0.4
+                at, (row - 0.38 + raised, height), facecolor=colour, alpha=alpha, edgecolor="white", lw=0.4
             )
-        if len(reports) <= MOST_LABELS:
-            label = f"{report.pace:.2f}" if report.words else ""
-            axis.text(
-                start + length / 2, low + height / 2, label, ha="center", va="center", fontsize=6.5, color="white"
-            )
+            start, left = start + length, left - length
+
+    for report in reports:
+        colour: Any = COLOURS.get(report.status)
+        if report.status == SPOKEN:
+            colour = paces((report.pace - PALEST) / max(fastest - PALEST, 1e-9))
+        length = report.end - report.start
+        bar(report, length, colour, 0.3)
+        if report.frames and report.spoken_frames:
+            bar(report, length * report.spoken_frames / report.frames, colour, 1.0)
     axis.set(xlim=(0, row_seconds), ylim=(rows - 0.4, -0.6), yticks=range(rows))
     axis.set_yticklabels([clock(row * row_seconds)[:-4] for row in range(rows)], fontsize=7, color=INK)
     axis.set_xlabel("seconds of the row", color=INK, fontsize=9)
@@ -121,10 +130,14 @@ def draw_timeline(reports: Sequence[CueReport], fastest: float) -> Figure:
     counts = Counter(report.status for report in reports)
     labels = {FAST: f"faster than {fastest:g} times natural"}
     handles = [
-        Patch(color=COLOURS[status], label=f"{labels.get(status, status)}: {counts[status]}")
-        for status in COLOURS
+        Patch(color=colour, label=f"{labels.get(status, status)}: {counts[status]}")
+        for status, colour in COLOURS.items()
         if counts[status]
     ]
-    axis.legend(handles=handles, loc="upper right", bbox_to_anchor=(1, 1.0), fontsize=7, frameon=True)
+    steps = (PALEST, 1.0, (1 + fastest) / 2, fastest)
+    handles += [
+        Patch(color=paces((pace - PALEST) / max(fastest - PALEST, 1e-9)), label=f"pace {pace:.2g}") for pace in steps
+    ]
+    figure.legend(handles=handles, loc="outside lower center", ncols=len(handles), fontsize=7, frameon=False)
     figure.suptitle(f"{len(reports)} cues, {clock(end)[:-4]}", fontsize=9.5, color=INK)
     return figure
