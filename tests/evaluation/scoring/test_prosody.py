@@ -30,3 +30,5 @@ def test_a_transposed_copy_has_no_error_and_a_mirrored_one_a_negative_correlatio
 def test_the_end_of_a_rising_question_is_higher():
     rising, falling = contour([0, 100, 120, 150, 200, 0]), contour([0, 150, 120, 100, 80, 0])
     assert final_pitch(rising, 2) - final_pitch(falling, 2) > 10
+    fading = contour([150, 150, 150, 150, 155, 160, 40, 41])
+    assert final_pitch(fading, 2) == pytest.approx(12 * np.log2(157.5), abs=0.1)

@@ -10,6 +10,7 @@ from clock_attention.speech.corpus import alignment
 from clock_attention.speech.corpus.alignment import align_store, whole_frames
 from clock_attention.speech.corpus.features import Settings
 from clock_attention.speech.corpus.joined import JoinedStore
+from clock_attention.speech.corpus.language import Language
 from clock_attention.speech.corpus.prepare import prepare
 from clock_attention.speech.corpus.shards import Progress
 from clock_attention.speech.corpus.store import FeatureStore
@@ -43,6 +44,7 @@ def test_an_aligned_store_has_durations_and_pitch(fresh: FeatureStore) -> None:
     assert 80 < np.median(voiced) < 300
     assert store.pitch_mean == pytest.approx(np.log(voiced).mean(), abs=0.1)
     assert store.energy_std > 0.1
+    assert Language.of(store).prosody.pitch_mean == store.pitch_mean
     assert not (store.path / "aligning").exists()
 
 
@@ -91,6 +93,7 @@ def test_joined_stores_are_timed_when_all_are(fresh: FeatureStore, store: Featur
     joined = JoinedStore([timed, timed])
     assert joined.timed
     assert (joined.pitch_mean, joined.energy_std) == pytest.approx((timed.pitch_mean, timed.energy_std))
+    assert Language.of(joined).prosody.energy_mean == pytest.approx(timed.energy_mean)
     assert joined.durations(len(timed) + 1).tolist() == timed.durations(1).tolist()
     assert joined.pitch(len(timed) + 1).tolist() == timed.pitch(1).tolist()
 

@@ -5,7 +5,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clock_attention.speech.model.aligned import AlignedModel, meeting_weights
+from clock_attention.speech.model.aligned import AlignedModel, fitted_durations, meeting_weights
 from clock_attention.speech.model.config import AlignedConfig
 
 SMALL = {
@@ -118,3 +118,17 @@ def test_pitch_and_energy_of_one_token_change_its_frames_most():
 def test_options_that_no_model_has_are_refused(options):
     with pytest.raises(ValueError, match=r"width|encoder_layers|decoder"):
         AlignedConfig(**{**SMALL, **options})
+
+
+def test_fast_speech_gives_up_silence_before_phonemes():
+    model, (tokens, lengths) = build(), batch([[5, 6, 1, 7, 8]])
+    encoding = model.encode(tokens, lengths)
+    natural = torch.tensor([[4.0, 10, 10, 20, 10, 10, 6]])
+    for share in (0.9, 0.6):
+        frames = torch.tensor([round(70 * share)])
+        fitted = fitted_durations(natural, encoding, frames)[0]
+        assert fitted.sum() == frames
+        silence, speech = fitted[[0, 3, 6]].sum() / 30, fitted[[1, 2, 4, 5]].sum() / 40
+        assert silence < share < speech
+    slower = fitted_durations(natural, encoding, torch.tensor([140]))[0]
+    assert (slower - 2 * natural[0]).abs().max() <= 1

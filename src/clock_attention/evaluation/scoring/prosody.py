@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 Contour = NDArray[np.floating[Any]]  # natural log of F0 in Hz for each frame, 0 where unvoiced
 SEMITONES = 12 / np.log(2)  # in one unit of the natural log
+FAR = 10.0  # semitones
 FEWEST = 5  # voiced frames to say anything about
 
 
@@ -51,6 +52,10 @@ def pitch_distance(contour: Contour, reference: Contour, path: NDArray[np.intege
 
 
 def final_pitch(contour: Contour, frames: int) -> float:
-    """Mean of the last so many voiced frames, in semitones above 1 Hz."""
-    voiced = contour[contour > 0][-frames:]
-    return float(SEMITONES * voiced.mean()) if len(voiced) else float("nan")
+    """Mean of the last so many voiced frames, in semitones above 1 Hz.
+
+    Frames far from the median do not count: a detector falls by an octave and more where a voice fades away.
+    """
+    voiced = SEMITONES * contour[contour > 0]
+    near = voiced[np.abs(voiced - np.median(voiced)) < FAR][-frames:] if len(voiced) else voiced
+    return float(near.mean()) if len(near) else float("nan")

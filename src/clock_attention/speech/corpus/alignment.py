@@ -91,7 +91,7 @@ def align_store(
     """
     store = FeatureStore.open(path)
     settings = {"aligner": name, "least_score": least_score}
-    if store.timed and store.header["prosody"].get("settings") == settings:
+    if store.timed and store.header.get("alignment") == settings:
         return store, read_alignment(store.path)
     work = store.path / "aligning"
     with locked(store.path, "a corpus"):
@@ -198,8 +198,7 @@ def finalize(
         )
     save_atomically(store.path / "pitch.npy", pitch)
     write_rows(store.path / "utterances.jsonl", [utterance.to_row() for utterance in utterances])
-    prosody = {**statistics(FeatureStore.open(store.path)), "settings": settings}
-    header = {**store.header, "prosody": prosody}
+    header = {**store.header, "prosody": statistics(FeatureStore.open(store.path)), "alignment": settings}
     write_atomically(store.path / "store.json", json.dumps(header, indent=1, ensure_ascii=False))
     shutil.rmtree(store.path / "aligning")
     return FeatureStore.open(store.path), listed

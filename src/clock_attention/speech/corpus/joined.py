@@ -53,6 +53,9 @@ class JoinedStore:
         share = (frames / frames.sum()).tolist()
         self.pitch_mean, self.pitch_std = pooled(share, [(store.pitch_mean, store.pitch_std) for store in stores])
         self.energy_mean, self.energy_std = pooled(share, [(store.energy_mean, store.energy_std) for store in stores])
+        if self.timed:
+            names = ("pitch_mean", "pitch_std", "energy_mean", "energy_std")
+            self.header["prosody"] = {name: getattr(self, name) for name in names}
 
     def mel(self, index: int) -> Tensor:
         store, place = self._place(index)

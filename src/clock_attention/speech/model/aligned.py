@@ -248,11 +248,14 @@ def fitted_durations(natural: Tensor, encoding: Encoding, frames: Tensor) -> Ten
     """Whole frames in proportion to the natural ones that sum to `frames` (B,) exactly.  (B, T + 2)
 
     Shorter than natural, every token gives up the same share of what lies above its minimum of one frame (none for
-    pauses and silences), so nothing is skipped as long as there is a frame for each phoneme.
+    pauses and silences), so nothing is skipped as long as there is a frame for each phoneme. Pauses and silences give
+    up that share twice: fast speech needs the time for its phonemes.
     """
     least = (~encoding.optional & ~encoding.padding).to(natural.dtype)
     total, wanted, fewest = natural.sum(1, keepdim=True), frames[:, None].to(natural.dtype), least.sum(1, keepdim=True)
-    squeezed = least + (natural - least) * ((wanted - fewest).clamp(min=0) / (total - fewest).clamp(min=1e-6))
+    hurried = torch.where(encoding.optional, natural * (wanted / total).clamp(max=1), natural)
+    above = (hurried.sum(1, keepdim=True) - fewest).clamp(min=1e-6)
+    squeezed = least + (hurried - least) * ((wanted - fewest).clamp(min=0) / above)
     fitted = torch.where(wanted >= total, natural * wanted / total, squeezed)
     fitted = torch.where(wanted < fewest, natural * wanted / total, fitted)  # too short for one frame a phoneme
     ends = (fitted.double().cumsum(1) + 0.5).floor()

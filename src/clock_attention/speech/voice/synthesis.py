@@ -27,6 +27,7 @@ from clock_attention.speech.text.phonemes import (
     joined,
 )
 from clock_attention.speech.voice.folder import VoiceFolder
+from clock_attention.speech.voice.intonation import question_rise
 from clock_attention.speech.voice.pacing import Pacing
 from clock_attention.speech.voice.planning import (
     PhrasePlan,
@@ -87,17 +88,24 @@ def render(
     **control: IntArray | FloatArray | None,
 ) -> list[Utterance]:
     """One pass of the model. `control` is of aligned models and single texts: `durations` in frames, `pitch` in
-    semitones, of every token with its closing silences (T + 2,)."""
+    semitones, of every token with its closing silences (T + 2,). Questions rise where the model takes a pitch."""
     if not texts:
         return []
     tokens, lengths = voice.batch_tokens(phonemes)
     given: dict[str, Any] = {}
     if (durations := control.get("durations")) is not None:
         given["durations"] = torch.from_numpy(durations)[None].to(tokens.device)
-    if (pitch := control.get("pitch")) is not None:
-        assert voice.language.prosody is not None
-        standardised = pitch * (math.log(2) / 12 / voice.language.prosody.pitch_std)
-        given["pitch"] = torch.from_numpy(standardised).float()[None].to(tokens.device)
+    pitch = control.get("pitch")
+    if voice.language.prosody is not None and isinstance(voice.model, AlignedModel):
+        semitones = np.zeros((len(phonemes), tokens.shape[1] + 2)) if pitch is None else pitch[None].astype(float)
+        for row, rise in zip(semitones, map(question_rise, phonemes), strict=True):
+            if rise is not None:
+                row[: len(rise)] += rise
+        if semitones.any():
+            standardised = semitones * (math.log(2) / 12 / voice.language.prosody.pitch_std)
+            given["pitch"] = torch.from_numpy(standardised).float().to(tokens.device)
+    else:
+        assert pitch is None
     synthesis = voice.model.synthesise(
         tokens,
         lengths,
