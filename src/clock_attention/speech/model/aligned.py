@@ -24,6 +24,7 @@ from clock_attention.speech.model.model import Clocks, Synthesis, past_end
 POSITION_FEATURES = 8
 PITCH_FEATURES = 64
 MOST_FRAMES = 1000.0  # of a token, whatever the weights say
+SHORTEST_SILENCE = 5.0  # frames between two words; what is shorter is not heard as one
 SILENCE_BEFORE, SILENCE_AFTER = 3.0, 6.0  # frames around an utterance, at natural pace
 
 
@@ -235,10 +236,10 @@ class AlignedModel(nn.Module):
 def natural_durations(encoding: Encoding, lengths: Tensor) -> Tensor:
     """Predicted frames of each token at natural pace, with short closing silences; 0 in padding.  (B, T + 2)
 
-    Optional tokens below one frame take none, all others at least one.
+    Optional tokens too short for a silence take none, all others at least one frame.
     """
     duration = encoding.log_duration.float().expm1().nan_to_num(1.0).clamp(max=MOST_FRAMES)
-    duration = torch.where(encoding.optional & (duration < 1), 0.0, duration.clamp(min=1.0))
+    duration = torch.where(encoding.optional & (duration < SHORTEST_SILENCE), 0.0, duration.clamp(min=1.0))
     duration = duration.masked_fill(encoding.padding, 0.0)
     duration[:, 0] = SILENCE_BEFORE
     return duration.scatter(1, lengths[:, None] + 1, SILENCE_AFTER)

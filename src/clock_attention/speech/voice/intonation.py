@@ -7,7 +7,7 @@ import numpy as np
 from clock_attention.alignment import FloatArray
 from clock_attention.speech.text.phonemes import NO_WORD, Phonemes
 
-RISE = 10.0  # semitones at the end of a question, from 0.6 of it in its last stressed vowel; statements fall by about 4 there
+RISE = 10.0  # semitones at the end of a question, from 0.6 of it in its last stressed vowel, where statements fall
 # Questions that begin with one of these fall in English.
 ASKING = frozenset(["what", "when", "where", "which", "who", "whom", "whose", "why", "how"])
 STRESS = "ˈ"
