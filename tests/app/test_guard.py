@@ -87,6 +87,26 @@ def test_a_text_that_would_last_too_long_is_refused_before_it_is_spoken(server, 
     assert f"more than {LONGEST:g} seconds" in events(server, "long")
 
 
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="reads the resident memory from /proc")
+def test_refused_requests_keep_no_memory(server, speaker):
+    """Such a request once took minutes and its memory; a refused one holds nothing afterwards."""
+
+    def refuse(first, last):
+        for number in range(first, last):
+            assert speak(server, f"again-{number}", "9" * 600, 1.0, "", "parallel")[0] == 200
+            assert "seconds" in events(server, f"again-{number}")
+
+    refuse(0, 5)  # what is loaded once
+    before = resident_mebibytes()
+    refuse(5, 30)
+    assert resident_mebibytes() - before < 25
+
+
+def resident_mebibytes():
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
+
+
 def unspoken(voice):
     """The same voice, which must not be asked to speak."""
 
