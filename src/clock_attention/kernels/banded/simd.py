@@ -166,6 +166,21 @@ def load(typingctx: Any, base: Any, index: Any) -> Any:
 
 
 @intrinsic
+def prefetch(typingctx: Any, base: Any, index: Any) -> Any:
+    """Ask for the cache line of base[index]; nothing else happens, wherever that is."""
+
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        byte = ir.IntType(8).as_pointer()
+        kind = ir.FunctionType(ir.VoidType(), [byte, ir.IntType(32), ir.IntType(32), ir.IntType(32)])
+        function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0i8")
+        options = [ir.Constant(ir.IntType(32), number) for number in (0, 3, 1)]  # to read, keep it near, data
+        builder.call(function, [builder.bitcast(element(builder, *args), byte), *options])
+        return context.get_dummy_value()
+
+    return types.none(base, types.int64), codegen
+
+
+@intrinsic
 def store(typingctx: Any, base: Any, index: Any, lanes: Any) -> Any:
     """base[index:index + 8] = lanes."""
 

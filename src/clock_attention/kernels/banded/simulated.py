@@ -22,8 +22,8 @@ C_TYPES: dict[np.dtype, Any] = {
 }
 OPERATIONS = (
     "absolute", "add", "cast", "exponential", "fma", "get", "is_null", "keep_first", "keep_from", "larger", "largest",
-    "load", "logarithm", "null_like", "pointer", "put", "root", "shift", "smaller", "splat", "store", "subtract",
-    "take_ticket", "total", "transpose",
+    "load", "logarithm", "null_like", "pointer", "prefetch", "put", "root", "shift", "smaller", "splat", "store",
+    "subtract", "take_ticket", "total", "transpose",
 )  # fmt: skip
 
 
@@ -68,6 +68,10 @@ def put(base: Pointer, index: int, value: Any) -> None:
 
 def load(base: Pointer, index: int) -> Lanes:
     return view(base, index, LANES).copy()
+
+
+def prefetch(base: Pointer, index: int) -> None:
+    pass
 
 
 def store(base: Pointer, index: int, lanes: Lanes) -> None:

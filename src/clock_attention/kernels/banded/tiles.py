@@ -22,6 +22,7 @@ from clock_attention.kernels.banded.simd import (
     largest,
     load,
     logarithm,
+    prefetch,
     shift,
     splat,
     store,
@@ -269,6 +270,11 @@ def pack_block(first, count, source, step, index, width, rows, columns, like):
 
     Returns the largest ‖row‖².
     """
+    if count == ROWS:  # the next block's rows come from memory while this one is worked on
+        for r in range(ROWS):
+            following = (get(index, first + r) + ROWS) * step
+            for c in range(0, width, 2 * LANES):
+                prefetch(source, following + c)
     last = first + count - 1
     p0, p1 = get(index, first) * step, get(index, min(first + 1, last)) * step
     p2, p3 = get(index, min(first + 2, last)) * step, get(index, min(first + 3, last)) * step
