@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import onnx
-from onnx import helper
+from onnx import TensorProto, helper, numpy_helper
 from torch import Tensor, nn
 
 OPSET = 17
+IR_VERSION = 8  # the oldest format that has this opset: newer ones are refused by ONNX Runtimes of the same age
+LEAST_HALF = 4096  # values of a constant that is worth storing in half precision, where that loses nothing
 
 
 class Graph:
@@ -115,6 +119,7 @@ class Graph:
             kernel_shape=list(layer.kernel_size),
             dilations=list(layer.dilation),
             pads=[int(layer.padding[0])] * 2,
+            group=layer.groups,
         )
         return self.transpose(y, 0, 2, 1)
 
@@ -124,3 +129,48 @@ class Graph:
 
     def join_heads(self, x: str) -> str:
         return self.reshape(self.transpose(x, 0, 2, 1, 3), 0, 0, -1)
+
+    def gelu(self, x: str) -> str:
+        """By tanh."""
+        cubic = self.times(self.times(self.times(x, x), x), 0.044715)
+        inner = self.add("Tanh", self.times(self.plus(x, cubic), math.sqrt(2 / math.pi)))
+        return self.times(self.times(x, 0.5), self.plus(inner, 1.0))
+
+
+def is_half(values: np.ndarray[Any, Any]) -> bool:
+    """Whether values lose nothing in half precision: shipped voices were stored so."""
+    with np.errstate(over="ignore"):
+        return values.dtype == np.float32 and np.array_equal(values.astype(np.float16), values)
+
+
+Shapes = Mapping[str, tuple[int, Sequence[str | int]]]
+
+
+def proto_of(
+    graph: Graph, inputs: Shapes, outputs: Shapes, metadata: Mapping[str, str] | None = None
+) -> onnx.ModelProto:
+    """A checked model. Weights that are whole in half precision are stored so."""
+    nodes, weights = [], []
+    for name, values in graph.weights.items():
+        if (
+            values.dtype == np.float32
+            and values.size >= LEAST_HALF
+            and np.array_equal(values.astype(np.float16), values)
+        ):
+            weights.append(numpy_helper.from_array(values.astype(np.float16), f"{name}_half"))
+            nodes.append(helper.make_node("Cast", [f"{name}_half"], [name], to=TensorProto.FLOAT))
+        else:
+            weights.append(numpy_helper.from_array(values, name))
+    ends = [
+        [helper.make_tensor_value_info(name, kind, list(shape)) for name, (kind, shape) in side.items()]
+        for side in (inputs, outputs)
+    ]
+    proto = helper.make_model(
+        helper.make_graph([*nodes, *graph.nodes], "clock_attention", *ends, weights),
+        opset_imports=[helper.make_opsetid("", OPSET)],
+        ir_version=IR_VERSION,
+        producer_name="clock-attention",
+    )
+    helper.set_model_props(proto, dict(metadata or {}))
+    onnx.checker.check_model(proto)
+    return proto

@@ -1,0 +1,60 @@
+"""Writes the folders that this package reads. Needs torch, unlike everything beside it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+from clock_attention.files import make_folder, temporary_name
+from clock_attention.runtime.folder import CARD, FORMAT, FRAMES, LEXICON, TEXT, VOCODER
+from clock_attention.speech.model.aligned import AlignedModel
+from clock_attention.speech.voice.onnx_aligned import frame_graph, text_graph
+from clock_attention.speech.voice.onnx_vocoder import vocoder_graph
+from clock_attention.speech.voice.voice import Voice
+
+
+def export_runtime(voice: Voice, folder: str | Path, *, vocoder: str | Path = "auto") -> Path:
+    """Write a folder for `clock_attention.runtime.load`; complete or not at all."""
+    folder, model, language = Path(folder), voice.model, voice.language
+    if not isinstance(model, AlignedModel):
+        raise ValueError(
+            f"{voice.path}: the runtime speaks voices with durations, such as the default one; this one has attention "
+            "alone (`--onnx` exports its acoustic model)"
+        )
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise ValueError(f"{folder}: exists already; choose another name")
+    sounding, context = vocoder_graph(voice.vocoder(vocoder))
+    card = {
+        "format": FORMAT,
+        "symbols": language.symbols,
+        "phonemizer": language.phonemizer,
+        "mpr": language.mpr,
+        "sample_rate": language.mel.sample_rate,
+        "hop_length": language.mel.hop_length,
+        "log_floor": language.mel.log_floor,
+        "pitch_std": language.prosody.pitch_std if language.prosody is not None else None,
+        "longest_phrase": voice.longest_phrase,
+        "vocoder_context": context,
+        "corpus": voice.card.provenance.corpus,
+        "licence": voice.card.provenance.licence,
+    }
+    parts = {
+        TEXT: text_graph(model),
+        FRAMES: frame_graph(model, language.mean, language.std, language.mel.log_floor),
+        VOCODER: sounding,
+    }
+    make_folder(folder.parent)
+    temporary = temporary_name(folder)
+    try:
+        temporary.mkdir()
+        for name, proto in parts.items():
+            (temporary / name).write_bytes(proto.SerializeToString())
+        if (voice.path / LEXICON).is_file():
+            shutil.copyfile(voice.path / LEXICON, temporary / LEXICON)
+        (temporary / CARD).write_text(json.dumps(card, ensure_ascii=False, indent=1) + "\n", "utf-8")
+        os.replace(temporary, folder)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+    return folder

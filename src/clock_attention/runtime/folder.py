@@ -1,0 +1,79 @@
+"""The folder of an exported voice: data that a runtime reads, and nothing that could run.
+
+VOICE/runtime.json   symbols, phonemizer, pace, mel
+VOICE/text.onnx      phonemes → encoded text and durations
+VOICE/frames.onnx    encoded text along durations → log-mel
+VOICE/vocoder.onnx   log-mel → waveform
+VOICE/lexicon.toml   optional: words with a pronunciation of their own
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, fields
+from pathlib import Path
+
+FORMAT = 1
+CARD, TEXT, FRAMES, VOCODER, LEXICON = "runtime.json", "text.onnx", "frames.onnx", "vocoder.onnx", "lexicon.toml"
+MOST_BYTES = 1_000_000  # of the card
+
+
+class RuntimeVoiceError(ValueError):
+    """A folder that is not an exported voice, or not one that this version can use."""
+
+
+@dataclass(frozen=True)
+class RuntimeCard:
+    """Contents of `runtime.json`."""
+
+    format: int
+    symbols: tuple[str, ...]
+    phonemizer: str
+    mpr: float  # mel frames per phoneme of natural speech
+    sample_rate: int
+    hop_length: int
+    log_floor: float
+    pitch_std: float | None  # of the natural log of F0; None where the voice does not say
+    longest_phrase: int
+    vocoder_context: int  # mel frames to each side that a sample depends on
+    corpus: str
+    licence: str
+
+
+NUMBERS = {
+    "mpr": (0.0, 1000.0),
+    "sample_rate": (1000, 1_000_000),
+    "hop_length": (1, 100_000),
+    "log_floor": (0.0, 1.0),
+    "longest_phrase": (2, 100_000),
+    "vocoder_context": (0, 10_000),
+}
+
+
+def read_card(folder: Path) -> RuntimeCard:
+    path = folder / CARD
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise RuntimeVoiceError(
+            f"{folder}: not an exported voice ({CARD}: {error.strerror}); make one with "
+            "`clock-attention export --runtime default FOLDER`"
+        ) from None
+    try:
+        table = json.loads(content) if len(content) <= MOST_BYTES else None
+    except (ValueError, RecursionError):
+        table = None
+    if not isinstance(table, dict) or set(table) != {field.name for field in fields(RuntimeCard)}:
+        raise RuntimeVoiceError(f"{path}: not the description of an exported voice; export it again")
+    if table["format"] != FORMAT:
+        raise RuntimeVoiceError(f"{path}: format {table['format']!r}, this version reads {FORMAT}: export it again")
+    for name, (least, most) in NUMBERS.items():
+        value = table[name]
+        if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= most or value == 0:
+            if name == "vocoder_context" and value == 0:
+                continue
+            raise RuntimeVoiceError(f"{path}: {name} is {value!r}, expected {least:g} … {most:g}")
+    symbols = table["symbols"]
+    if not isinstance(symbols, list) or not all(isinstance(symbol, str) for symbol in symbols):
+        raise RuntimeVoiceError(f"{path}: symbols must be a list of texts")
+    return RuntimeCard(**{**table, "symbols": tuple(symbols)})

@@ -1,0 +1,212 @@
+"""An exported voice: the same planning as with torch, three ONNX sessions instead of its modules."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from itertools import chain, pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnxruntime
+from numpy.typing import NDArray
+
+from clock_attention.arrays import FloatArray, IntArray
+from clock_attention.runtime.folder import FRAMES, LEXICON, TEXT, VOCODER, RuntimeCard, RuntimeVoiceError, read_card
+from clock_attention.runtime.speech import RuntimeSpeech, join
+from clock_attention.speech.audio.shaping import amplified, fitted, sources
+from clock_attention.speech.audio.wave import Wave
+from clock_attention.speech.text.lexicon import Lexicon, load_lexicon
+from clock_attention.speech.text.phonemes import Phonemes, Phonemizer, UnreadableTextError, joined, token_ids
+from clock_attention.speech.text.phonemizers import phonemizer
+from clock_attention.speech.voice.pacing import Pacing
+from clock_attention.speech.voice.planning import (
+    PhrasePlan,
+    Sentence,
+    planned_within,
+    plans,
+    readings,
+    spoken_durations,
+    with_silences,
+    within,
+)
+from clock_attention.speech.voice.request import Request
+from clock_attention.timestamps import Alignment, Interval
+
+CHUNK = 400  # mel frames that go through the vocoder at once: bounds its memory
+
+
+class RuntimeVoice:
+    """A loaded voice: `speak` and `stream`."""
+
+    def __init__(self, folder: Path, *, threads: int | None = None) -> None:
+        self.path = folder
+        self.card: RuntimeCard = read_card(folder)
+        self.lexicon: Lexicon | None = None
+        if (folder / LEXICON).is_file():
+            self.lexicon = load_lexicon(folder / LEXICON)
+        self._text, self._frames, self._vocoder = (session(folder / name, threads) for name in (TEXT, FRAMES, VOCODER))
+
+    # What planning asks of a voice.
+
+    @property
+    def language(self) -> RuntimeCard:
+        return self.card
+
+    @property
+    def frames_per_second(self) -> float:
+        return self.card.sample_rate / self.card.hop_length
+
+    @property
+    def longest_phrase(self) -> int:
+        return self.card.longest_phrase
+
+    @cached_property
+    def phonemizer(self) -> Phonemizer:
+        reader = phonemizer(self.card.phonemizer, self.lexicon)
+        if reader.symbols != self.card.symbols:
+            raise RuntimeVoiceError(
+                f"{self.path}: exported with another inventory of the phonemizer {reader.name!r}: export it again with "
+                "this version, or use the version that it was made with"
+            )
+        return reader
+
+    def natural_frames(self, phonemes: Sequence[Phonemes]) -> list[int]:
+        return [round(float(self._read(item)["natural"].sum(dtype=np.float32))) for item in phonemes]
+
+    def natural_timing(self, phonemes: Sequence[Phonemes]) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+        longest = max(len(item) for item in phonemes) + 2
+        natural = np.zeros((len(phonemes), longest), np.float32)
+        optional = np.zeros((len(phonemes), longest), bool)
+        for place, item in enumerate(phonemes):
+            found = self._read(item)
+            natural[place, : len(item) + 2], optional[place, : len(item) + 2] = found["natural"], found["optional"]
+        return natural, optional
+
+    # Speaking.
+
+    def speak(self, text: str | None = None, **options: Any) -> RuntimeSpeech:
+        """Speak a text as one piece, with the options of `stream`."""
+        pieces = list(self.stream(text, **options))
+        return join(pieces, " ".join(piece.text for piece in pieces) if text is None else text)
+
+    def stream(
+        self, text: str | None = None, *, most_seconds: float | None = None, **options: Any
+    ) -> Iterator[RuntimeSpeech]:
+        """Speak a text sentence by sentence.
+
+        The options are those of `clock_attention.speech.voice.Voice.speak` but the vocoder, which is the exported one.
+        """
+        request = Request.of(text, most_seconds=most_seconds, lexicon=self.lexicon, **options)
+        if request.controlled and self.card.pitch_std is None:
+            raise ValueError(f"{self.path}: this voice does not say what its pitch is measured in; export it again")
+        return self._perform(request)
+
+    def _perform(self, request: Request) -> Iterator[RuntimeSpeech]:
+        sentences = readings(self, request)
+        first = next(sentences, None)
+        if first is None:
+            shown = request.text if len(request.text) <= 60 else request.text[:60] + "…"
+            raise UnreadableTextError(f"nothing to say in {shown!r}: give at least one English word or number")
+        sentences, limit = chain([first], sentences), request.most_seconds
+        if limit is not None and not request.timed:
+            sentences = iter(within(self, sentences, request.pacing, limit))
+        planned = plans(self, sentences, request)
+        if limit is not None and request.timed:
+            planned = iter(planned_within(self, planned, limit))
+        for sentence, phrase_plans in planned:
+            yield self._say(sentence, phrase_plans, request.pacing)
+
+    def _say(self, sentence: Sentence, phrase_plans: Sequence[PhrasePlan], pacing: Pacing) -> RuntimeSpeech:
+        """One sentence, phrase by phrase, each followed by its pause."""
+        hop = self.card.hop_length
+        phonemes: list[Phonemes] = []
+        durations: list[IntArray] = []
+        waves: list[Wave] = []
+        end = 0
+        for phrase, plan in zip(sentence.phrases, phrase_plans, strict=True):
+            wave, lengths = self._utter(phrase.phonemes, pacing, plan)
+            phonemes.append(with_silences(phrase.phonemes))
+            durations.append(lengths.copy())
+            end = sum(int(part.sum()) for part in durations)
+            durations[-1][-1] += plan.pause
+            waves += [wave, np.zeros(plan.pause * hop, np.float32)]
+        spoken = joined(phonemes)
+        return RuntimeSpeech(
+            text=sentence.text,
+            audio=np.concatenate(waves),
+            sample_rate=self.card.sample_rate,
+            phonemes=spoken,
+            alignment=Alignment(spoken.tokens, np.concatenate(durations), 1 / self.frames_per_second),
+            sentences=(Interval(0, end / self.frames_per_second, sentence.text),),
+        )
+
+    def _utter(self, phonemes: Phonemes, pacing: Pacing, plan: PhrasePlan) -> tuple[Wave, IntArray]:
+        """The sound of a phrase, and the frames of its tokens and closing silences (T + 2,)."""
+        frames = plan.frames
+        if frames is None and pacing.mpr is not None:
+            frames = max(1, round(pacing.mpr * len(phonemes)))
+        text = self._read(phonemes, frames=frames or 0, pace=pacing.pace or 1.0)
+        wanted: IntArray = text["durations"][0] if plan.durations is None else plan.durations
+        short = wanted if plan.durations is None else spoken_durations(wanted, phonemes)
+        pitch = np.zeros(short.shape, np.float32)
+        if plan.pitch is not None:
+            assert self.card.pitch_std is not None
+            pitch = (plan.pitch * (math.log(2) / 12 / self.card.pitch_std)).astype(np.float32)
+        side = {"encoded": text["encoded"], "energy": text["energy"]}
+        mel, attention = self._frames.run(None, {**side, "durations": short[None], "pitch": pitch[None]})
+        if not np.isfinite(mel).all():
+            raise RuntimeVoiceError(f"{self.path}: the model's output is not finite: export the voice again")
+        source = np.arange(len(mel[0])) if (short == wanted).all() else sources(short.copy(), wanted)
+        return self._sounded(mel[0], attention[0], source, plan.energy), wanted
+
+    def _sounded(
+        self, mel: NDArray[np.float32], attention: NDArray[np.float32], source: IntArray, energy: FloatArray | None
+    ) -> Wave:
+        """The waveform: frames of the mel go through the vocoder, silence that was put in does not."""
+        hop = self.card.hop_length
+        wave = np.zeros(len(source) * hop, np.float32)
+        for before, after in pairwise([-1, *np.flatnonzero(source < 0).tolist(), len(source)]):
+            if after > before + 1:
+                part = self._vocode(mel[source[before + 1 : after]])
+                wave[(before + 1) * hop : after * hop] = fitted(part, (after - before - 1) * hop)
+        if energy is None:
+            return wave
+        nearest = np.maximum.accumulate(np.maximum(source, 0))
+        return amplified(wave, attention[nearest] @ energy, hop)
+
+    def _vocode(self, mel: NDArray[np.float32]) -> Wave:
+        """In pieces with their surroundings, which join without a seam."""
+        hop, context = self.card.hop_length, self.card.vocoder_context
+        pieces = []
+        for start in range(0, len(mel), CHUNK):
+            begin, end = max(0, start - context), min(len(mel), start + CHUNK + context)
+            wave = self._vocoder.run(None, {"mel": mel[None, begin:end]})[0]
+            pieces.append(wave[(start - begin) * hop :][: CHUNK * hop])
+        return np.concatenate(pieces)
+
+    def _read(self, phonemes: Phonemes, *, frames: int = 0, pace: float = 1.0) -> dict[str, NDArray[Any]]:
+        ids = np.array([token_ids(phonemes.tokens, self.card.symbols)], np.int64)
+        lengths = {"frames": np.array([frames]), "pace": np.array([pace], np.float32)}
+        found = self._text.run(None, {"tokens": ids, "token_lengths": np.array([ids.shape[1]]), **lengths})
+        return dict(zip(("encoded", "energy", "natural", "optional", "durations"), found, strict=True))
+
+
+def session(path: Path, threads: int | None) -> onnxruntime.InferenceSession:
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3
+    # Threads that wait busily take the machine from everything else.
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    if threads is not None:
+        options.intra_op_num_threads = threads
+    try:
+        return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    except Exception as error:  # ONNX Runtime has an exception of its own for every kind of damage
+        raise RuntimeVoiceError(f"{path}: missing or damaged; export the voice again ({error})") from None
+
+
+def load(folder: str | Path, *, threads: int | None = None) -> RuntimeVoice:
+    """The voice in a folder that `clock-attention export --runtime` has written."""
+    return RuntimeVoice(Path(folder), threads=threads)
