@@ -71,7 +71,7 @@ COMMANDS = {
     "export": Command(
         "clock_attention.commands.train",
         "export",
-        "Export a training run as a voice, or either as an ONNX file.",
+        "Export a training run as a voice, or either as an ONNX file or for the runtime without torch.",
     ),
     "voice": Command("clock_attention.commands.voice", "app", "Make a voice of your recordings.", "evaluation"),
     "voices": Command(

@@ -103,7 +103,9 @@ def chosen_config(
 
 
 def export(
-    source: Annotated[str, typer.Argument(metavar="RUN", help="Folder of a training run; with --onnx also a voice.")],
+    source: Annotated[
+        str, typer.Argument(metavar="RUN", help="Folder of a training run, or of a voice to --onnx or --runtime.")
+    ],
     target: Annotated[Path, typer.Argument(metavar="VOICE", help="Folder to write; with --onnx a file.")],
     licence: Annotated[str, typer.Option(help="Licence of the voice and its data, for its users.")] = "unknown",
     checkpoint: Annotated[str, typer.Option(help="best, last, or a checkpoint file.")] = "best",
@@ -117,8 +119,13 @@ def export(
     onnx: Annotated[
         bool, typer.Option("--onnx", help="Write the acoustic model as an .onnx file for use without torch.")
     ] = False,
+    runtime: Annotated[
+        bool,
+        typer.Option("--runtime", help="Write voice and vocoder as a folder for clock_attention.runtime."),
+    ] = False,
+    vocoder: Annotated[str, typer.Option(help="With --runtime: as in `clock-attention speak`.")] = "auto",
 ) -> None:
-    """Export a training run as a voice, or either as an ONNX file.
+    """Export a training run as a voice, or either as an ONNX file or for the runtime without torch.
 
     A voice is one folder with the weights and all they need, free of executable content. An ONNX file is its acoustic
     model alone (parallel decoding): phoneme ids in, mel frames and attention out.
@@ -126,10 +133,16 @@ def export(
     from clock_attention.speech.voice.from_run import export as write_voice
 
     try:
+        if onnx and runtime:
+            raise ValueError("--onnx and --runtime were given together: choose one")
+        if runtime and lexicon is not None:
+            raise ValueError("--lexicon belongs to a voice: export that first, then the voice with --runtime")
         if onnx and lexicon is not None:
             raise ValueError("--lexicon belongs to a voice; an ONNX file holds the acoustic model alone")
         if onnx:
             message = write_onnx(source, target, licence, checkpoint)
+        elif runtime:
+            message = write_runtime(source, target, licence, checkpoint, vocoder)
         elif target.suffix.lower() == ".onnx":
             raise ValueError(f"{target}: a voice is a folder; for an ONNX file add --onnx")
         else:
@@ -147,6 +160,20 @@ def export(
         complain(error)
         raise typer.Exit(1) from None
     console.print(message, highlight=False)
+
+
+def write_runtime(source: str, target: Path, licence: str, checkpoint: str, vocoder: str) -> str:
+    """Export a voice or a run for the runtime; returns the message for the user."""
+    try:
+        from clock_attention.runtime.export import export_runtime
+    except ModuleNotFoundError as error:
+        raise ImportError(f"--runtime needs {error.name}: pip install 'clock-attention[onnx]'") from None
+    from clock_attention.speech.voice.from_run import opened_voice
+
+    with opened_voice(source, checkpoint, licence=licence) as voice:
+        export_runtime(voice, target, vocoder=vocoder)
+    size = sum(file.stat().st_size for file in target.iterdir()) / 1e6
+    return f"{target}: {size:.1f} MB; speak with `python -m clock_attention.runtime {target} TEXT`"
 
 
 def write_onnx(source: str, target: Path, licence: str, checkpoint: str) -> str:

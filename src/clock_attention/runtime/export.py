@@ -8,10 +8,12 @@ import shutil
 from pathlib import Path
 
 from clock_attention.files import make_folder, temporary_name
-from clock_attention.runtime.folder import CARD, FORMAT, FRAMES, LEXICON, TEXT, VOCODER
+from clock_attention.runtime.folder import CARD, FORMAT, FRAMES, HARMONIC, LEXICON, TEXT, VOCODER, WAVE
 from clock_attention.speech.model.aligned import AlignedModel
+from clock_attention.speech.vocoder.harmonic_synthesis import HarmonicVocoder
+from clock_attention.speech.vocoder.vocoder import Hifigan
 from clock_attention.speech.voice.onnx_aligned import frame_graph, text_graph
-from clock_attention.speech.voice.onnx_vocoder import vocoder_graph
+from clock_attention.speech.voice.onnx_vocoder import harmonic_graph, hifigan_graph
 from clock_attention.speech.voice.voice import Voice
 
 
@@ -25,7 +27,13 @@ def export_runtime(voice: Voice, folder: str | Path, *, vocoder: str | Path = "a
         )
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise ValueError(f"{folder}: exists already; choose another name")
-    sounding, context = vocoder_graph(voice.vocoder(vocoder))
+    found = voice.vocoder(vocoder)
+    if isinstance(found, Hifigan):
+        kind, sounding, context = WAVE, hifigan_graph(found), found.config.context
+    elif isinstance(found, HarmonicVocoder):
+        kind, sounding, context = HARMONIC, harmonic_graph(found.network), 0
+    else:
+        raise ValueError(f"vocoder: {found.name!r} cannot be exported: use the package's own, or HiFi-GAN")
     card = {
         "format": FORMAT,
         "symbols": language.symbols,
@@ -36,6 +44,7 @@ def export_runtime(voice: Voice, folder: str | Path, *, vocoder: str | Path = "a
         "log_floor": language.mel.log_floor,
         "pitch_std": language.prosody.pitch_std if language.prosody is not None else None,
         "longest_phrase": voice.longest_phrase,
+        "vocoder": kind,
         "vocoder_context": context,
         "corpus": voice.card.provenance.corpus,
         "licence": voice.card.provenance.licence,

@@ -15,6 +15,7 @@ from pathlib import Path
 
 FORMAT = 1
 CARD, TEXT, FRAMES, VOCODER, LEXICON = "runtime.json", "text.onnx", "frames.onnx", "vocoder.onnx", "lexicon.toml"
+WAVE, HARMONIC = "wave", "harmonic"  # kinds of vocoders
 MOST_BYTES = 1_000_000  # of the card
 
 
@@ -35,16 +36,17 @@ class RuntimeCard:
     log_floor: float
     pitch_std: float | None  # of the natural log of F0; None where the voice does not say
     longest_phrase: int
+    vocoder: str
     vocoder_context: int  # mel frames to each side that a sample depends on
     corpus: str
     licence: str
 
 
 NUMBERS = {
-    "mpr": (0.0, 1000.0),
+    "mpr": (0.01, 1000.0),
     "sample_rate": (1000, 1_000_000),
     "hop_length": (1, 100_000),
-    "log_floor": (0.0, 1.0),
+    "log_floor": (1e-30, 1.0),
     "longest_phrase": (2, 100_000),
     "vocoder_context": (0, 10_000),
 }
@@ -69,10 +71,10 @@ def read_card(folder: Path) -> RuntimeCard:
         raise RuntimeVoiceError(f"{path}: format {table['format']!r}, this version reads {FORMAT}: export it again")
     for name, (least, most) in NUMBERS.items():
         value = table[name]
-        if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= most or value == 0:
-            if name == "vocoder_context" and value == 0:
-                continue
+        if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= most:
             raise RuntimeVoiceError(f"{path}: {name} is {value!r}, expected {least:g} … {most:g}")
+    if table["vocoder"] not in (WAVE, HARMONIC):
+        raise RuntimeVoiceError(f"{path}: vocoder is {table['vocoder']!r}, expected {WAVE!r} or {HARMONIC!r}")
     symbols = table["symbols"]
     if not isinstance(symbols, list) or not all(isinstance(symbol, str) for symbol in symbols):
         raise RuntimeVoiceError(f"{path}: symbols must be a list of texts")

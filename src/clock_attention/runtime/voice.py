@@ -14,9 +14,19 @@ import onnxruntime
 from numpy.typing import NDArray
 
 from clock_attention.arrays import FloatArray, IntArray
-from clock_attention.runtime.folder import FRAMES, LEXICON, TEXT, VOCODER, RuntimeCard, RuntimeVoiceError, read_card
+from clock_attention.runtime.folder import (
+    FRAMES,
+    LEXICON,
+    TEXT,
+    VOCODER,
+    WAVE,
+    RuntimeCard,
+    RuntimeVoiceError,
+    read_card,
+)
 from clock_attention.runtime.speech import RuntimeSpeech, join
-from clock_attention.speech.audio.shaping import amplified, fitted, sources
+from clock_attention.runtime.vocoders import HarmonicVocoder, WaveVocoder
+from clock_attention.speech.audio.shaping import amplified, fitted, sources, with_quiet_onset
 from clock_attention.speech.audio.wave import Wave
 from clock_attention.speech.text.lexicon import Lexicon, load_lexicon
 from clock_attention.speech.text.phonemes import Phonemes, Phonemizer, UnreadableTextError, joined, token_ids
@@ -35,8 +45,6 @@ from clock_attention.speech.voice.planning import (
 from clock_attention.speech.voice.request import Request
 from clock_attention.timestamps import Alignment, Interval
 
-CHUNK = 400  # mel frames that go through the vocoder at once: bounds its memory
-
 
 class RuntimeVoice:
     """A loaded voice: `speak` and `stream`."""
@@ -47,7 +55,12 @@ class RuntimeVoice:
         self.lexicon: Lexicon | None = None
         if (folder / LEXICON).is_file():
             self.lexicon = load_lexicon(folder / LEXICON)
-        self._text, self._frames, self._vocoder = (session(folder / name, threads) for name in (TEXT, FRAMES, VOCODER))
+        self._text, self._frames, sounding = (session(folder / name, threads) for name in (TEXT, FRAMES, VOCODER))
+        self._vocoder: WaveVocoder | HarmonicVocoder
+        if self.card.vocoder == WAVE:
+            self._vocoder = WaveVocoder(sounding, self.card.hop_length, self.card.vocoder_context)
+        else:
+            self._vocoder = HarmonicVocoder(sounding, self.card.hop_length, self.card.sample_rate)
 
     # What planning asks of a voice.
 
@@ -159,8 +172,9 @@ class RuntimeVoice:
         mel, attention = self._frames.run(None, {**side, "durations": short[None], "pitch": pitch[None]})
         if not np.isfinite(mel).all():
             raise RuntimeVoiceError(f"{self.path}: the model's output is not finite: export the voice again")
+        heard = with_quiet_onset(mel[0], int(short[0]), math.log(self.card.log_floor))
         source = np.arange(len(mel[0])) if (short == wanted).all() else sources(short.copy(), wanted)
-        return self._sounded(mel[0], attention[0], source, plan.energy), wanted
+        return self._sounded(heard, attention[0], source, plan.energy), wanted
 
     def _sounded(
         self, mel: NDArray[np.float32], attention: NDArray[np.float32], source: IntArray, energy: FloatArray | None
@@ -170,22 +184,12 @@ class RuntimeVoice:
         wave = np.zeros(len(source) * hop, np.float32)
         for before, after in pairwise([-1, *np.flatnonzero(source < 0).tolist(), len(source)]):
             if after > before + 1:
-                part = self._vocode(mel[source[before + 1 : after]])
+                part = self._vocoder(mel[source[before + 1 : after]])
                 wave[(before + 1) * hop : after * hop] = fitted(part, (after - before - 1) * hop)
         if energy is None:
             return wave
         nearest = np.maximum.accumulate(np.maximum(source, 0))
         return amplified(wave, attention[nearest] @ energy, hop)
-
-    def _vocode(self, mel: NDArray[np.float32]) -> Wave:
-        """In pieces with their surroundings, which join without a seam."""
-        hop, context = self.card.hop_length, self.card.vocoder_context
-        pieces = []
-        for start in range(0, len(mel), CHUNK):
-            begin, end = max(0, start - context), min(len(mel), start + CHUNK + context)
-            wave = self._vocoder.run(None, {"mel": mel[None, begin:end]})[0]
-            pieces.append(wave[(start - begin) * hop :][: CHUNK * hop])
-        return np.concatenate(pieces)
 
     def _read(self, phonemes: Phonemes, *, frames: int = 0, pace: float = 1.0) -> dict[str, NDArray[Any]]:
         ids = np.array([token_ids(phonemes.tokens, self.card.symbols)], np.int64)

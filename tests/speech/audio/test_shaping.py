@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from clock_attention.speech.audio.shaping import FADE, amplified, fitted, sources
+from clock_attention.speech.audio.shaping import FADE, amplified, fitted, sources, with_quiet_onset
 
 
 @pytest.mark.parametrize("given", [900, 1000, 1100])
@@ -27,3 +27,12 @@ def test_gain_follows_the_frames_and_never_leaves_full_scale():
 def test_silence_comes_first_last_or_into_the_middle():
     found = sources(np.array([1, 4, 2]), np.array([3, 6, 4]))
     assert found.tolist() == [-1, -1, 0, 1, 2, -1, -1, 3, 4, 5, 6, -1, -1]
+
+
+def test_the_onset_is_no_louder_than_silence_and_the_rest_stays():
+    mel = np.linspace(-9, 0, 40, dtype=np.float32).reshape(8, 5)
+    quiet = with_quiet_onset(mel, 3, -10.0)
+    assert (quiet[:3].mean(1) <= -8.7 + 1e-5).all()
+    assert quiet.min() >= -10
+    np.testing.assert_array_equal(quiet[3:], mel[3:])
+    assert with_quiet_onset(mel, 0, -10.0) is mel

@@ -1,14 +1,29 @@
-"""Waveforms of an exact length, with gain and with silence put in."""
+"""Mels and waveforms shaped after the model: quiet onsets, silence put in, exact lengths, gain."""
 
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from clock_attention.arrays import FloatArray, IntArray
 from clock_attention.speech.audio.wave import Wave
 
 FADE = 64  # samples at both ends of a phrase: no click where speech meets silence
+QUIET = 1.3  # nepers above the floor of the mel: mean level of silence in recordings
 LIMIT = 0.9  # of full scale: louder samples are compressed
+
+
+def with_quiet_onset(mel: NDArray[np.float32], silence: int, floor: float) -> NDArray[np.float32]:
+    """log-mel (S, M) with the first so many frames at the level of silence, whatever the model made of them.
+
+    Recordings are cut close to their first word, so a model hears little silence there and answers with a breath, up to
+    30 dB louder than silence.
+    """
+    if not silence:
+        return mel
+    onset = mel[:silence]
+    excess = np.maximum(onset.mean(1, keepdims=True) - np.float32(floor + QUIET), 0)
+    return np.concatenate([np.maximum(onset - excess, np.float32(floor)), mel[silence:]])
 
 
 def sources(short: IntArray, durations: IntArray) -> IntArray:

@@ -161,12 +161,12 @@ def proto_of(
             nodes.append(helper.make_node("Cast", [f"{name}_half"], [name], to=TensorProto.FLOAT))
         else:
             weights.append(numpy_helper.from_array(values, name))
-    ends = [
+    given, made = (
         [helper.make_tensor_value_info(name, kind, list(shape)) for name, (kind, shape) in side.items()]
         for side in (inputs, outputs)
-    ]
+    )
     proto = helper.make_model(
-        helper.make_graph([*nodes, *graph.nodes], "clock_attention", *ends, weights),
+        helper.make_graph([*nodes, *graph.nodes], "clock_attention", given, made, weights),
         opset_imports=[helper.make_opsetid("", OPSET)],
         ir_version=IR_VERSION,
         producer_name="clock-attention",

@@ -19,6 +19,7 @@ import torch
 from torch import Tensor
 
 from clock_attention.alignment import FloatArray, IntArray, crossing_times, whole_durations
+from clock_attention.speech.audio.shaping import with_quiet_onset
 from clock_attention.speech.model.aligned import SILENCE_AFTER, SILENCE_BEFORE, AlignedModel
 from clock_attention.speech.model.model import Clocks, Synthesis
 from clock_attention.speech.text.phonemes import (
@@ -48,7 +49,6 @@ from clock_attention.timestamps import Alignment, Interval
 if TYPE_CHECKING:
     from clock_attention.speech.vocoder.vocoder import Vocoder
 
-QUIET = 1.3  # nepers above the floor of the mel: mean level of silence in recordings
 MOST_DEVIATIONS, IMPLAUSIBLE_SHARE = 30.0, 0.01  # values further off than that, in more than this share, are no speech
 
 
@@ -148,7 +148,8 @@ def cut_utterance(voice: VoiceFolder, synthesis: Synthesis, item: int, text: str
         durations = synthesis.durations[item, : len(phonemes)].cpu().numpy()
     mel = voice.log_mel(synthesis.mel[item, :frames]).cpu()
     if synthesis.durations is not None:
-        mel = with_quiet_onset(mel, int(durations[0]), math.log(voice.language.mel.log_floor))
+        quiet = with_quiet_onset(mel.numpy(), int(durations[0]), math.log(voice.language.mel.log_floor))
+        mel = torch.from_numpy(quiet)
     clocks = [
         Clocks(layer.target[item, :, :steps].cpu(), layer.source[item, :, :tokens].cpu()) for layer in synthesis.clocks
     ]
@@ -163,19 +164,6 @@ def cut_utterance(voice: VoiceFolder, synthesis: Synthesis, item: int, text: str
         natural_frames=int(synthesis.natural_frames[item]),
         stopped_by_itself=bool(synthesis.finished[item]) if voice.model.config.autoregressive else None,
     )
-
-
-def with_quiet_onset(mel: Tensor, silence: int, floor: float) -> Tensor:
-    """With the first so many frames at the level of silence, whatever the model made of them.
-
-    Recordings are cut close to their first word, so a model hears little silence there and answers with a breath, up to
-    30 dB louder than silence.
-    """
-    if not silence:
-        return mel
-    onset = mel[:silence]
-    excess = (onset.mean(1, keepdim=True) - (floor + QUIET)).clamp(min=0)
-    return torch.cat([(onset - excess).clamp(min=floor), mel[silence:]])
 
 
 def token_durations(weights: Sequence[Tensor], tokens: int, frames: int, frames_per_step: int) -> IntArray:
