@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from clock_attention.speech.audio.shaping import FADE, amplified, fitted, sources, with_quiet_onset
+from clock_attention.speech.audio.shaping import FADE, QUIET, amplified, fitted, sources, with_quiet_onset
 
 
 @pytest.mark.parametrize("given", [900, 1000, 1100])
@@ -36,3 +36,10 @@ def test_the_onset_is_no_louder_than_silence_and_the_rest_stays():
     assert quiet.min() >= -10
     np.testing.assert_array_equal(quiet[3:], mel[3:])
     assert with_quiet_onset(mel, 0, -10.0) is mel
+
+
+def test_what_is_silent_already_stays():
+    silent = np.full((10, 80), -11.4, np.float32)
+    np.testing.assert_array_equal(with_quiet_onset(silent, 3, -11.5), silent)
+    loud = np.full((10, 80), -7.0, np.float32)
+    assert with_quiet_onset(loud, 3, -11.5)[:3].mean() == pytest.approx(-11.5 + QUIET, abs=1e-4)

@@ -19,21 +19,10 @@ from clock_attention.speech.text.phonemes import UnreadableTextError
 from clock_attention.speech.voice import folder
 from clock_attention.speech.voice.folder import VoiceError
 from clock_attention.speech.voice.pacing import LONGEST_PHRASE
-from clock_attention.speech.voice.synthesis import QUIET, with_quiet_onset
 from clock_attention.speech.voice.voice import Voice
 from tests.speech.voices import MPR, tiny_voice
 
 HOP = 256
-
-
-def test_silence_before_the_first_word_is_quiet_and_the_word_untouched():
-    mel = torch.full((10, 80), -7.0)
-    found = with_quiet_onset(mel, 3, -11.5)
-    assert found[:3].mean() == pytest.approx(-11.5 + QUIET, abs=1e-4)
-    assert (found[3:] == mel[3:]).all()
-    assert with_quiet_onset(mel, 0, -11.5) is mel
-    silent = torch.full((10, 80), -11.4)
-    assert (with_quiet_onset(silent, 3, -11.5) == silent).all()
 
 
 class Hum:
