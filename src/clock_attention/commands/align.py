@@ -329,9 +329,8 @@ def adapted(aligner: Aligner, recordings: Sequence[Recording]) -> Aligner:
     def report(turn: int, count: int, score: float) -> None:
         say(f"adapting, pass {turn}: {count} of {len(chosen)} recordings, mean score {score:.2f}")
 
-    learner: Any = aligner
     with option("--adapt"):
-        learned: Aligner = learner.adapt(chosen, sample_rate=RATE, report=report)
+        learned = aligner.adapt(chosen, sample_rate=RATE, report=report)
     learned.reader = aligner.reader
     return learned
 

@@ -1,7 +1,7 @@
 """A figure of an alignment: waveform, mel, posterior of the phones and both clocks on one time axis.
 
 The posterior is in the middle. The source clock stands to its left, on the axis of phones, and counts the sounds of the
-text; the target clock below it counts the sounds heard so far: the two agree where text and recording meet.
+text; the target clock below it counts the sounds heard so far. The search is drawn to where the two read the same.
 """
 
 from __future__ import annotations
@@ -98,16 +98,14 @@ def draw_path(axis: Axes, aligned: AlignedRecording, labels: list[str]) -> None:
 
 
 def draw_clocks(left: Axes, below: Axes, aligned: AlignedRecording, shown: list[int]) -> None:
-    """Both clocks as parts of the sounds in the text; the target clock may end early or late."""
+    """Both clocks as parts of their ends: sounds of the text, and sounds heard."""
     assert aligned.source_clock is not None
     assert aligned.target_clock is not None
-    total = max(float(aligned.source_clock[-1]), 1.0)
-    source = aligned.source_clock[shown] / total
-    left.plot(source, np.arange(len(shown)) + 0.5, color=SOURCE, linewidth=1.5)
+    source, target = (clock / max(float(clock[-1]), 1e-6) for clock in (aligned.source_clock, aligned.target_clock))
+    left.plot(source[shown], np.arange(len(shown)) + 0.5, color=SOURCE, linewidth=1.5)
     label_source_clock(left)
-    target = aligned.target_clock / total
     below.plot((np.arange(len(target)) + 0.5) * aligned.frame_seconds, target, color=TARGET, linewidth=1.5)
-    below.set(ylim=(-0.05, max(1.05, float(target.max()) + 0.05)), yticks=[0, 1])
+    below.set(ylim=(-0.05, 1.05), yticks=[0, 1])
     below.set_ylabel("target clock", color=TARGET, fontsize=9)
 
 
