@@ -6,6 +6,11 @@ finished cell is kept: the same command continues.
 
     python benchmarks/own_voice.py --corpus runs/kathleen --prompts harvard_720.txt --work runs/own_voice \
         --recorded 10 82 --trained 10 30 --out results/own_voice.json
+
+With --voice, measures a voice that exists against the recordings of its speaker instead:
+
+    python benchmarks/own_voice.py --corpus runs/kathleen --prompts harvard_720.txt --sentences 40 --voice kathleen \
+        --out results/kathleen.json
 """
 
 from __future__ import annotations
@@ -80,7 +85,9 @@ def main() -> None:
     parser.add_argument("--trained", type=float, nargs="+", default=[10, 30, 60], help="minutes of one core")
     parser.add_argument("--base", default="default")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--work", required=True, type=Path, help="folder for runs and voices")
+    parser.add_argument("--voice", help="measure this voice of the same speaker; nothing is trained")
+    parser.add_argument("--vocoder", default="auto", help="with --voice")
+    parser.add_argument("--work", type=Path, default=Path("runs/own_voice"), help="folder for runs and voices")
     parser.add_argument("--out", required=True, type=Path)
     arguments = parser.parse_args()
     torch.set_num_threads(1)
@@ -89,6 +96,14 @@ def main() -> None:
     order = np.random.default_rng(arguments.seed).permutation(len(texts))[: arguments.sentences]
     texts = [texts[place] for place in order]
     settings = {"prompts": Path(arguments.prompts).name, "sentences": len(texts), "seed": arguments.seed}
+    if arguments.voice:
+        found = measure(
+            Voice.load(arguments.voice), whole, texts, arguments.work / "samples", vocoder=arguments.vocoder
+        )
+        settings |= {"voice": arguments.voice, "vocoder": arguments.vocoder}
+        row = {key: found[key] for key in (*KEPT, "distillmos_copy", "dnsmos_copy") if key in found}
+        write_atomically(arguments.out, json.dumps({"settings": settings, "row": row}, indent=1))
+        return
     cost = step_cost(arguments.work, whole, start)
     for trained in arguments.trained:  # the cheap ones first
         for recorded in arguments.recorded:

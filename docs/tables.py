@@ -601,6 +601,30 @@ def sound() -> str:
 
 
 @made
+def kathleen() -> str:
+    """The human voice beside its reader's recordings, through the same vocoder."""
+    row = read("kathleen")["row"]
+    wer = percent(dict(zip(("estimate", "low", "high"), row["wer"], strict=True)), 1)
+    ratio = row["similarity"][0] / row["similarity_copy"][0]
+    lines = [
+        ["WER, Moonshine tiny", wer, "", "≤ 6 %"],
+        ["DistillMOS", interval(row["distillmos"]), interval(row["distillmos_copy"]), "≥ 3.5"],
+        ["DNSMOS overall", interval(row["dnsmos"]), interval(row["dnsmos_copy"]), "≥ 2.9"],
+        [
+            "likeness to the reader",
+            interval(row["similarity"]),
+            interval(row["similarity_copy"]),
+            "≥ 0.85 of the right",
+        ],
+        ["the same as a share", f"{ratio:.2f}", "1", "≥ 0.85"],
+        ["movement in time / across bins", f"{row['movement']:.2f} / {row['bins']:.2f}", "1 / 1", "0.9 … 1.1"],
+        ["variance", f"{row['variance']:.2f}", "1", "0.9 … 1.1"],
+        ["words skipped / repeated, by the alignment", f"{row['skips']} / {row['repeats']}", "", "0 / 0"],
+    ]
+    return table(["", "voice `kathleen`", "her recordings through the vocoder", "goal"], lines)
+
+
+@made
 def sound_paces() -> str:
     ends = ("estimate", "low", "high")
     rows = [

@@ -59,6 +59,9 @@ def create(
     prompts: Annotated[Path | None, typer.Option(help="Test sentences, one a line.")] = None,
     sentences: Annotated[int, typer.Option(min=1, help="Number of test sentences.")] = 24,
     steps: Annotated[int | None, typer.Option(min=1, help="Train so many steps, whatever time they take.")] = None,
+    blend: Annotated[
+        float, typer.Option(min=0, max=1, help="Share of the new weights: less is clearer, more is more like you.")
+    ] = 0.6,
     seed: Annotated[int, typer.Option(help="Of the training.")] = 0,
     threads: Annotated[
         int | None, typer.Option(min=1, help=r"CPU threads and processes. \[default: all cores]")
@@ -87,6 +90,7 @@ def create(
             prompts=prompts,
             count=sentences,
             steps=steps,
+            blend=blend,
             seed=seed,
             workers=cores,
             threads=cores,

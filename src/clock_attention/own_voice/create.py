@@ -68,6 +68,7 @@ class Order:
     seed: int = 0
     workers: int = 2
     threads: int = 2
+    blend: float = 0.6  # share of the fine-tuned weights in the voice; the rest are the base's
     steps: int | None = None  # instead of as many as fit into the minutes
 
     def __post_init__(self) -> None:
@@ -125,7 +126,7 @@ class Creation:
         last = self.run_folder / "checkpoints" / f"step-{config.training.steps:08d}.pt"
         found["train"] = stages.run("train", [config.model_dump()], lambda: self.train(config), [last])
         weights = order.out / "model.safetensors"
-        found["export"] = stages.run("export", [order.licence, order.consent], self.export, [weights])
+        found["export"] = stages.run("export", [order.licence, order.consent, order.blend], self.export, [weights])
         chosen = [str(order.prompts), order.count, order.recognizer]
         found["evaluate"] = stages.run("evaluate", chosen, self.evaluate)
         write_card(order, found)

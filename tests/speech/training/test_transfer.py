@@ -11,7 +11,8 @@ from clock_attention.speech.training.config import load_preset
 from clock_attention.speech.training.loop import train
 from clock_attention.speech.training.run import RunDescription
 from clock_attention.speech.training.transfer import symbol_rows
-from clock_attention.speech.voice.from_run import start_from
+from clock_attention.speech.voice.from_run import export, start_from
+from clock_attention.speech.voice.voice import Voice
 from tests.speech.corpora import tiny_store
 from tests.speech.training.runs import require_same_run
 
@@ -117,3 +118,17 @@ def test_another_shape_another_kind_and_another_mel_are_refused(store, first, tm
     other = FeatureStore(store.path, header)
     with pytest.raises(ValueError, match="another kind of mel"):
         train(tiny(), other, tmp_path / "run", start=start, quiet=True)
+
+
+def test_a_voice_between_the_first_weights_and_the_learned_ones(store, first, tmp_path):
+    start = start_from(first)
+    train(tiny("ema=0"), store, tmp_path / "run", start=start, quiet=True, max_steps=3)
+    learned = weights(tmp_path / "run")
+    for share in (0.0, 0.25, 1.0):
+        export(tmp_path / "run", tmp_path / "voice", licence="CC0", which="last", start=start, blend=share)
+        voice = Voice.load(tmp_path / "voice")
+        assert voice.card.provenance.blend == share
+        for name, tensor in voice.model.state_dict().items():
+            torch.testing.assert_close(tensor, share * learned[name] + (1 - share) * start.weights[name])
+    with pytest.raises(ValueError, match="expected a share between 0 and 1"):
+        export(tmp_path / "run", tmp_path / "voice", licence="CC0", blend=0.5)

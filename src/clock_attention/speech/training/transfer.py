@@ -63,6 +63,22 @@ class Start:
         model.load_state_dict(weights)
         return new
 
+    def blended(
+        self, weights: Mapping[str, Tensor], model: nn.Module, language: Language, share: float
+    ) -> dict[str, Tensor]:
+        """`share` of a fine-tuned model's weights and the rest of these, as they were before its first step.
+
+        A short fine-tuning learns a speaker and forgets some of how words are said; between the two sets of weights
+        both are there (Wortsman et al., 2022). Rows of new symbols stay as they were learned. `model` is overwritten.
+        """
+        new = self.initialise(model, language)
+        before = model.state_dict()
+        mixed = {name: share * tensor.float() + (1 - share) * before[name] for name, tensor in weights.items()}
+        for symbol in new:
+            place = language.symbols.index(symbol)
+            mixed["embedding.weight"][place] = weights["embedding.weight"][place].float()
+        return mixed
+
 
 def symbol_rows(former: Sequence[str], symbols: Sequence[str]) -> tuple[list[int | None], list[str]]:
     """For each symbol the place to take its row from, None where there is none; and the symbols that are new."""

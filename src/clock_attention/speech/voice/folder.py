@@ -62,6 +62,7 @@ class Provenance(BaseModel):
     valid_l1: float | None
     software: str
     start: str | None = None  # the voice that its training began with
+    blend: float | None = None  # share of the weights after training; the rest are the first voice's
     consent: str | None = None  # of a person's voice: who speaks, and that they agree
 
 

@@ -13,7 +13,7 @@ from safetensors.torch import save_file
 
 from clock_attention import __version__
 from clock_attention.files import replacing, write_atomically
-from clock_attention.speech.model.build import expected_weights
+from clock_attention.speech.model.build import build_model, expected_weights
 from clock_attention.speech.text.lexicon import load_lexicon
 from clock_attention.speech.training.progress import read_log
 from clock_attention.speech.training.run import RunDescription
@@ -39,6 +39,8 @@ def export(
     half: bool = False,
     lexicon: Path | None = None,
     consent: str | None = None,
+    start: Start | None = None,
+    blend: float = 1.0,
 ) -> VoiceCard:
     """Write the weights of a run, averaged ones where it has them, and all it takes to use them.
 
@@ -47,6 +49,8 @@ def export(
         half: store weights in half precision; they are computed with in single precision all the same.
         lexicon: a TOML file of words that the voice is to keep.
         consent: of a person's voice, who speaks and that they agree.
+        start: what the run began with; needed to blend.
+        blend: share of the run's weights, 0 … 1; the rest are those of `start`.
     """
     from clock_attention.speech.training import checkpoints as checkpoint
 
@@ -61,6 +65,10 @@ def export(
         state = checkpoint.read(path)
     weights: dict[str, Any] = {**state["model"], **state["average"]}
     check_weights(path, expected_weights(description.config.model), weights)
+    if not 0 <= blend <= 1 or (blend < 1 and start is None):
+        raise ValueError(f"blend: got {blend:g}, expected a share between 0 and 1, and what the run began with")
+    if start is not None and blend < 1:
+        weights = start.blended(weights, build_model(description.config.model), description.language, blend)
     card = VoiceCard(
         model=description.config.model,
         language=description.language,
@@ -73,6 +81,7 @@ def export(
             valid_l1=validated(run, state["step"]),
             software=f"clock-attention {__version__}",
             start=description.start,
+            blend=None if description.start is None else blend,
             consent=consent,
         ),
     )
