@@ -48,7 +48,6 @@ class Gathered:
     transcribed_by: str = ""  # the recognizer of texts that nobody wrote; "" where there are none
     transcribed_clips: int = 0
     cut: int = 0  # long recordings that were cut
-    rates: dict[str, int] = field(default_factory=dict)
     loudness: list[float] = field(default_factory=list)  # LUFS before: lowest, median, highest
     above_noise: float = 0.0  # dB, median
     left_out: dict[str, list[float]] = field(default_factory=dict)  # reason → [recordings, seconds]
