@@ -72,6 +72,7 @@ def main() -> None:
     parser.add_argument("--recognizer", default="moonshine")
     parser.add_argument("--requests", type=int, default=100, help="random words with random durations")
     parser.add_argument("--cues", type=int, default=10_000, help="cues that a recognizer listens to")
+    parser.add_argument("--recordings", type=int, default=20, help="of the teacher, for timelines")
     parser.add_argument("--file", action="append", choices=FILES, help="measure the slots of this one; may be repeated")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--part", action="append", choices=PARTS)
@@ -87,7 +88,7 @@ def main() -> None:
         "words": lambda: word_requests(voice, arguments.requests, arguments.seed),
         "issues": lambda: issue_sentences(voice),
         "slots": lambda: all_slots(voice, arguments.file or FILES, results.get("slots", [])),
-        "timeline": lambda: timelines(voice),
+        "timeline": lambda: timelines(voice, arguments.recordings),
     }
 
     def save(part: str, found: Any) -> None:
@@ -235,7 +236,7 @@ def length(speech: Speech, word: Any) -> int:
     return round((word.end - word.start) / speech.alignment.frame_seconds)
 
 
-def timelines(voice: Voice, sentences: int = 20) -> dict[str, Any]:
+def timelines(voice: Voice, sentences: int) -> dict[str, Any]:
     """The aligner's times of a recording, and those of speech that was asked to reproduce them."""
     from clock_attention.speech.aligner import Aligner
     from clock_attention.speech.corpus.teacher import TEACHER_RATE, Reading, Teacher
