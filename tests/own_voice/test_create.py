@@ -8,7 +8,8 @@ import pytest
 import soundfile
 
 from clock_attention.own_voice import create as creation
-from clock_attention.own_voice.create import Creation, Order, create
+from clock_attention.own_voice.create import Creation, create
+from clock_attention.own_voice.order import Order
 from clock_attention.speech.voice.voice import Voice
 
 CONSENT = "A synthetic voice: nobody had to be asked"

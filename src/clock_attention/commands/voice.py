@@ -14,8 +14,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from clock_attention.commands.terminal import clear_errors, complaints, console
-from clock_attention.own_voice.create import STAGES, Order, Report
+from clock_attention.own_voice.create import STAGES, Report
 from clock_attention.own_voice.create import create as run_creation
+from clock_attention.own_voice.order import Order
 from clock_attention.own_voice.report import REPORT, measures_table
 from clock_attention.speech.voice.folder import CARD, VoiceCard, VoiceError, read_card, shipped_voices
 

@@ -6,7 +6,7 @@ import shutil
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -16,12 +16,13 @@ import soundfile
 import torch
 
 from clock_attention.evaluation.prompts import read_prompts
-from clock_attention.evaluation.scoring.recognizers import load_recognizer, require_known
+from clock_attention.evaluation.scoring.recognizers import load_recognizer
 from clock_attention.evaluation.scoring.similarity import load_encoder
 from clock_attention.files import locked
 from clock_attention.own_voice.checks import Clip, require_enough, require_one_speaker, require_quiet
 from clock_attention.own_voice.gather import Gathered, Gathering
 from clock_attention.own_voice.measure import measure
+from clock_attention.own_voice.order import Order
 from clock_attention.own_voice.report import write_card, write_report
 from clock_attention.own_voice.stages import Result, Stages, digest_of
 from clock_attention.speech.aligner import Aligner
@@ -46,45 +47,8 @@ LISTENED = 48  # clips in which the speaker is compared
 TIMED_STEPS = 4
 FEWEST_STEPS, MOST_STEPS = 200, 6000
 ADVERSARY_SHARE = 0.25  # of the steps before the discriminator joins
-SENTENCES = 24
 
 Report = Callable[[str, int, int], None]  # stage, done, of
-
-
-@dataclass(frozen=True)
-class Order:
-    """What voice is to be made of which recordings."""
-
-    recordings: Path
-    out: Path
-    consent: str
-    licence: str = "all rights reserved by the speaker"
-    minutes: float = 30.0  # of training
-    base: str = "default"
-    recognizer: str = "moonshine"
-    aligner: Path | None = None
-    prompts: Path | None = None
-    count: int = SENTENCES
-    seed: int = 0
-    workers: int = 2
-    threads: int = 2
-    blend: float = 0.6  # share of the fine-tuned weights in the voice; the rest are the base's
-    steps: int | None = None  # instead of as many as fit into the minutes
-
-    def __post_init__(self) -> None:
-        if not self.consent.strip():
-            raise ValueError(
-                "whose voice is it, and did they agree? A voice of a person needs a statement for its card, for "
-                'example "I recorded myself, and may be heard by anyone"'
-            )
-        if self.minutes <= 0:
-            raise ValueError(f"minutes: got {self.minutes:g}, expected more than 0")
-        require_known(self.recognizer)
-
-    @property
-    def work(self) -> Path:
-        """Beside the voice: what is needed to continue, and to make it again."""
-        return self.out.with_name(f"{self.out.name}.work")
 
 
 def create(order: Order, report: Report = lambda stage, done, of: None, quiet: bool = False) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from clock_attention.speech.training.progress import read_log
 from clock_attention.speech.voice.folder import CARD, read_card
 
 if TYPE_CHECKING:
-    from clock_attention.own_voice.create import Order
+    from clock_attention.own_voice.order import Order
 
 REPORT, README = "report.html", "README.md"
 CURVES = {"train_l1": "L1, training", "valid_l1": "L1, held out", "valid_pitch": "pitch", "valid_duration": "duration"}
