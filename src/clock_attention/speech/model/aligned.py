@@ -11,6 +11,7 @@ pitch instead of averaged over many, and both can be changed by the user.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
@@ -24,6 +25,10 @@ from clock_attention.speech.model.model import Clocks, Synthesis, past_end
 POSITION_FEATURES = 8
 PITCH_FEATURES = 64
 MOST_FRAMES = 1000.0  # of a token, whatever the weights say
+# Frames that fast speech leaves to a phoneme, if there is room, and the first letters of vowels in all inventories (of
+# the capitals, diphthongs in one and vowels in another, two are left out: they are consonants in that other).
+UNHURRIED_CONSONANT, UNHURRIED_VOWEL = 3.0, 1.5
+VOWELS = frozenset("aeiouæɑɒɔəɛɚɜɝɪʊʌᵻɐAEIOU")
 SHORTEST_SILENCE = 5.0  # frames between two words; what is shorter is not heard as one
 SILENCE_BEFORE, SILENCE_AFTER = 3.0, 6.0  # frames around an utterance, at natural pace
 
@@ -36,6 +41,7 @@ class Encoding(NamedTuple):
     energy: Tensor  # standardised mean log-mel of each token (B, T + 2)
     padding: Tensor  # (B, T + 2), True = padding
     optional: Tensor  # tokens that may take no frames (B, T + 2)
+    unhurried: Tensor  # frames that fast speech leaves to each token, if there is room (B, T + 2)
 
 
 class AlignedPrediction(NamedTuple):
@@ -84,6 +90,8 @@ class ConvStack(nn.Module):
 class AlignedModel(nn.Module):
     """Encoder, durations, prosody and decoder. Mel, pitch and energy are standardised with the corpus statistics."""
 
+    unhurried: Tensor
+
     def __init__(self, config: AlignedConfig) -> None:
         super().__init__()
         self.config = config
@@ -111,6 +119,12 @@ class AlignedModel(nn.Module):
         self.output = nn.Linear(config.decoder_width, config.mels)
         for head in (self.timing_output, self.prosody_output):
             nn.init.zeros_(head.weight)
+        self.register_buffer("unhurried", torch.full((config.symbols + 2,), UNHURRIED_VOWEL), persistent=False)
+
+    def tell_consonants(self, symbols: Sequence[str]) -> None:
+        """Which of the symbols are consonants: fast speech takes less time from them."""
+        kept = [UNHURRIED_VOWEL if is_vowel(symbol) else UNHURRIED_CONSONANT for symbol in symbols]
+        self.unhurried[: len(kept)] = torch.tensor(kept)
 
     @property
     def device(self) -> torch.device:
@@ -129,7 +143,7 @@ class AlignedModel(nn.Module):
         x = self.encoder_norm(x)
         timing = self.timing_output(self.timing(x, keep(padding)))
         optional = (tokens < self.config.boundaries) | (tokens >= before)
-        return Encoding(x, timing[..., 0], timing[..., 1], padding, optional)
+        return Encoding(x, timing[..., 0], timing[..., 1], padding, optional, self.unhurried[tokens])
 
     def forward(
         self, tokens: Tensor, lengths: Tensor, durations: Tensor, energy: Tensor, pitch: Tensor, voiced: Tensor
@@ -233,6 +247,10 @@ class AlignedModel(nn.Module):
         return natural_durations(self.encode(tokens, lengths), lengths).sum(1).round().long()
 
 
+def is_vowel(symbol: str) -> bool:
+    return symbol.lstrip("ˈˌ")[:1] in VOWELS
+
+
 def natural_durations(encoding: Encoding, lengths: Tensor) -> Tensor:
     """Predicted frames of each token at natural pace, with short closing silences; 0 in padding.  (B, T + 2)
 
@@ -248,12 +266,16 @@ def natural_durations(encoding: Encoding, lengths: Tensor) -> Tensor:
 def fitted_durations(natural: Tensor, encoding: Encoding, frames: Tensor) -> Tensor:
     """Whole frames in proportion to the natural ones that sum to `frames` (B,) exactly.  (B, T + 2)
 
-    Shorter than natural, every token gives up the same share of what lies above its minimum of one frame (none for
-    pauses and silences), so nothing is skipped as long as there is a frame for each phoneme. Pauses and silences give
-    up that share twice: fast speech needs the time for its phonemes.
+    Shorter than natural, every token gives up the same share of what lies above its minimum, so nothing is skipped as
+    long as there is a frame for each phoneme. The minimum of a consonant is three frames where that fits: consonants
+    cannot be hurried as much as vowels and still be heard. That of pauses and silences is none, and they give up their
+    share twice.
     """
-    least = (~encoding.optional & ~encoding.padding).to(natural.dtype)
-    total, wanted, fewest = natural.sum(1, keepdim=True), frames[:, None].to(natural.dtype), least.sum(1, keepdim=True)
+    spoken = (~encoding.optional & ~encoding.padding).to(natural.dtype)
+    total, wanted = natural.sum(1, keepdim=True), frames[:, None].to(natural.dtype)
+    unhurried = spoken * torch.minimum(natural, encoding.unhurried)
+    least = torch.where(unhurried.sum(1, keepdim=True) <= wanted, unhurried, spoken)
+    fewest = least.sum(1, keepdim=True)
     hurried = torch.where(encoding.optional, natural * (wanted / total).clamp(max=1), natural)
     above = (hurried.sum(1, keepdim=True) - fewest).clamp(min=1e-6)
     squeezed = least + (hurried - least) * ((wanted - fewest).clamp(min=0) / above)
