@@ -216,8 +216,8 @@ def choose_tiles(
         reach = key_statistics + ahead * STATISTICS
         beyond = tl.zeros((BLOCK, CHUNK), dtype=tl.float32)
         for c in range(width):
-            origin = tl.load(key_anchors + ahead * WIDTH + c, mask=there, other=0.0)
-            row_gap = (tl.load(anchors + c) - origin)[None, :] + tl.load(offsets + c * length + rows)[:, None]
+            apart = tl.load(anchors + c) - tl.load(key_anchors + ahead * WIDTH + c, mask=there, other=0.0)
+            row_gap = apart[None, :] + tl.load(offsets + c * length + rows)[:, None]
             places = key_offsets + c * key_length + ahead * KEY_BLOCK
             left = tl.load(places, mask=there, other=0.0)
             right = tl.load(places + KEY_BLOCK - 1, mask=there, other=0.0)
