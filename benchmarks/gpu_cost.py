@@ -3,10 +3,11 @@
     python benchmarks/gpu_cost.py --out results/gpu_cost.json
 
 Which tiles are visited follows from the clocks and is computed as `choose_tiles` does it, in fp64. The rest is
-arithmetic: direct differences take two fp32 instructions (subtract, multiply-add) per pair and channel, the product
-with the values runs on the matrix units, and every tensor is moved once. The time is the largest of the three at the
-chip's peak, so nothing real is faster than this. It is set against FlashAttention at the best rate its authors
-published: 73 % of 312 TFLOP/s on A100 (FlashAttention-2) and 740 TFLOP/s on H100 (FlashAttention-3), fp16.
+arithmetic: direct differences take two fp32 instructions (subtract, multiply-add) per pair and channel, as often as
+there are warps for a pair; the product with the values runs on the matrix units, and every tensor is moved once. The
+time is the largest of the three at the chip's peak, so nothing real is faster than this. It is set against
+FlashAttention at the best rate its authors published: 73 % of 312 TFLOP/s on A100 (FlashAttention-2) and 740 TFLOP/s on
+H100 (FlashAttention-3), fp16.
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ CHIPS = {
     "A100": {"fp32": 9.75e12, "bf16": 312e12, "tf32": 156e12, "memory": 1.94e12, "flash": 0.73 * 312e12},
     "H100": {"fp32": 33.5e12, "bf16": 989e12, "tf32": 494e12, "memory": 3.35e12, "flash": 740e12},
 }
-TILES = {"forward": (64, 32), "by queries": (32, 32), "by keys": (32, 32)}  # bf16, width 64, no content
+QUERIES, KEYS, WARPS = 32, 16, 8  # bf16, width 64, no content: `kernels/triton/geometry.py`
+REPLICAS = 128 * WARPS / (QUERIES * KEYS)  # how often a pair is computed: a warp takes at least 128 of them
 
 
 def visited_tiles(pair: ClockPair, rows: int, cols: int, eps: float = 1e-6, scale: float = 1.0) -> tuple[int, int]:
@@ -81,7 +83,7 @@ def estimate(shape: tuple[int, ...], fraction: float, chip: dict[str, float], ba
     batch, heads, queries, keys, width = shape
     pairs = batch * heads * queries * keys * fraction
     steps = batch * heads * (queries + keys)
-    distances = 3 if backward else 1  # forward, by queries, by keys
+    distances = REPLICAS * (3 if backward else 1)  # forward, by queries, by keys
     products = 1 + (4 if backward else 0)  # p·v; dp twice, dv, and the clocks' two in TF32×3
     instructions = pairs * (2 * width + 20) * distances
     matrix = pairs * 2 * width * products / chip["bf16"] + (pairs * 2 * width * 2 * 3 / chip["tf32"] if backward else 0)
@@ -99,12 +101,12 @@ def table(shapes: tuple[str, ...] = SHAPES, kinds: tuple[str, ...] = ("random", 
             query, key, _, _ = make_inputs(kind, (1, 1, *shape[2:]))
             valid = [torch.ones(1, x.shape[2], dtype=torch.bool) for x in (query, key)]
             pair = clock_pair(query, key, *valid, ClockOptions(), None)
-            tiles = {name: visited_tiles(pair, *cut) for name, cut in TILES.items()}
-            share = tiles["forward"][0] / tiles["forward"][1]
+            seen, total = visited_tiles(pair, QUERIES, KEYS)
+            share = seen / total
             for name, chip in CHIPS.items():
                 for backward in (False, True):
                     rows.append({"shape": text, "clocks": kind, "chip": name, "backward": backward, "visited": share,
-                                 "tiles": {k: list(v) for k, v in tiles.items()},
+                                 "tiles": [seen, total],
                                  **estimate(shape, share, chip, backward)})  # fmt: skip
     return rows
 
@@ -130,7 +132,8 @@ def main() -> None:
     show(rows)
     if arguments.out:
         temporary = arguments.out.with_suffix(f".{os.getpid()}")
-        temporary.write_text(json.dumps({"estimate": True, "chips": CHIPS, "tiles": TILES, "rows": rows}, indent=1))
+        found = {"estimate": True, "chips": CHIPS, "tile": [QUERIES, KEYS], "replicas": REPLICAS, "rows": rows}
+        temporary.write_text(json.dumps(found, indent=1))
         temporary.replace(arguments.out)
 
 

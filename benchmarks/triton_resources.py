@@ -76,8 +76,7 @@ def kernels(width: int, full: bool, target: str, dtype: str) -> dict[str, tuple[
 
     content = width if full else 0
     element = torch.float32 if dtype == "fp32" else torch.bfloat16
-    ahead = geometry.forward_geometry(width, width, content, element)
-    by_queries, by_keys = geometry.backward_geometry(width, width, content, element)
+    cut = geometry.tile_geometry(width, width, content, element)
     limit = {} if target.startswith("gfx") else {"maxnreg": geometry.REGISTERS}
     block = geometry.block_width(width)
     constants = {
@@ -87,23 +86,31 @@ def kernels(width: int, full: bool, target: str, dtype: str) -> dict[str, tuple[
         "KEY_MASKED": full, "FIELDS": FIELDS, "CHUNK": CHUNK,
         "PRECISION": "ieee" if target.startswith("gfx") else "tf32x3",
     }  # fmt: skip
+    # Where one launch does not hold the gradients of all keys, two do.
+    parts = ["key_gradients"] if cut.keys_at_once else ["key_gradients of values", "key_gradients of clocks"]
     found = {
-        "read_clock": (readings.read_clock, ahead, geometry.READING_WARPS),
-        "choose_tiles": (readings.choose_tiles, ahead, geometry.CHOOSING_WARPS),
-        "attend_tile": (forward.attend_tile, ahead, ahead.warps),
-        "write_weights": (forward.write_weights, ahead, ahead.warps),
-        "query_gradients": (backward.query_gradients, by_queries, by_queries.warps),
-        "key_gradients": (backward.key_gradients, by_keys, by_keys.warps),
+        "read_clock": (readings.read_clock, cut, geometry.READING_WARPS),
+        "choose_tiles": (readings.choose_tiles, cut, geometry.choosing_warps(width)),
+        "attend_tile": (forward.attend_tile, cut, cut.forward_warps),
+        "write_weights": (forward.write_weights, cut, cut.forward_warps),
+        "query_gradients": (backward.query_gradients, cut, cut.query_warps),
+        **dict.fromkeys(parts, (backward.key_gradients, cut, cut.key_warps)),
         "attend_step": (
             step.attend_step,
-            geometry.Geometry(1, geometry.STEP_KEYS, geometry.STEP_WARPS),
+            geometry.Geometry(1, geometry.step_keys(width)),
             geometry.STEP_WARPS,
         ),
     }
     return {
         name: (
             kernel,
-            {**constants, "BLOCK": cut.queries, "KEY_BLOCK": cut.keys},
+            {
+                **constants,
+                "BLOCK": cut.queries,
+                "KEY_BLOCK": cut.keys,
+                "VALUES": "clocks" not in name,
+                "CLOCKS": "values" not in name,
+            },
             {"num_warps": warps, "num_stages": 1, **limit},
         )
         for name, (kernel, cut, warps) in found.items()

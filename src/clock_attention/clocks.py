@@ -30,7 +30,9 @@ def masked_time_norm(x: Tensor, valid: Tensor, eps: float) -> Tensor:
     keep = valid[:, None, :, None]  # (B, 1, L, 1)
     count = keep.sum(-2, keepdim=True).clamp(min=1)
     x = x.masked_fill(~keep, 0.0)
-    centred = (x - x.sum(-2, keepdim=True) / count).masked_fill(~keep, 0.0)
+    # In fp64 up to here: the rounding of a mean is a drift of the whole clock where features hardly differ.
+    mean = x.sum(-2, keepdim=True, dtype=sum_dtype(x)) / count
+    centred = (x - mean).to(x.dtype).masked_fill(~keep, 0.0)
     spread = centred.square().sum(-2, keepdim=True) / count
     return centred * torch.rsqrt(spread + eps)
 

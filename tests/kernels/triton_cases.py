@@ -123,7 +123,7 @@ def tensors(case: Case) -> tuple[list[Tensor], dict[str, Tensor]]:
         if case.signal == "shared":
             x.mul_(0.1).add_(torch.sin(7 * ramp))
         elif case.signal == "flat":
-            x.mul_(0.3).add_(sign)
+            x.mul_(0.01).add_(sign)
         elif case.signal == "opposite":
             x.add_(sign * (4 * ramp - 2))
     masks = {}
@@ -175,10 +175,8 @@ def run_interpreted(case: Case) -> list[Tensor]:
     from clock_attention.kernels.triton import geometry, operator
 
     patch_interpreter()
-    cut, other = geometry.Geometry(*case.tiles, 4), geometry.Geometry(*case.tiles[::-1], 4)
     with (
-        mock.patch.object(geometry, "forward_geometry", return_value=cut),
-        mock.patch.object(geometry, "backward_geometry", return_value=(cut, other)),
+        mock.patch.object(geometry, "tile_geometry", return_value=geometry.Geometry(*case.tiles)),
         mock.patch.object(operator, "DROPPED", 0.0 if case.full_band else operator.DROPPED),
     ):
         return run(case, "triton", getattr(torch, case.dtype))
@@ -196,12 +194,15 @@ def judge(case: Case) -> dict[str, Any]:
         ours = float(torch.finfo(getattr(torch, case.dtype)).eps)
         bounds = [2 * e + ours for e in largest(run(case, "reference", getattr(torch, case.dtype)), truth)]
     good = all(e <= b for e, b in zip(errors, bounds, strict=True))
-    clocks = False
-    if not good:  # plain torch on the same clocks may be just as far off: a time norm of two equal features, say
+    conditioned = False
+    if not good and case.dtype != "float32":
+        # The literal algorithm rounds every step in 16 bits and may be right by accident where nothing in 16 bits can
+        # be: the time norm of features that are equal in them multiplies a gradient's last bit by 1/√ε = 1000. Plain
+        # torch on fp32 clocks is the yardstick then.
         plain = largest(run(case, "portable", getattr(torch, case.dtype)), truth)
-        clocks = all(e <= max(b, 2 * p) for e, b, p in zip(errors, bounds, plain, strict=True))
+        conditioned = all(e <= max(b, 2 * p) for e, b, p in zip(errors, bounds, plain, strict=True))
     return {
-        "case": asdict(case), "good": good or clocks, "ill_conditioned": clocks,
+        "case": asdict(case), "good": good or conditioned, "ill_conditioned": conditioned,
         "output": max(errors[:results]), "gradient": max(errors[results:]),
         "errors": errors, "bounds": bounds,
     }  # fmt: skip

@@ -10,6 +10,10 @@ import triton.language as tl
 from clock_attention.kernels.triton.readings import FLOOR, VARIANCE
 from clock_attention.kernels.triton.scores import (
     LOG2E,
+    MEAN,
+    PEAK,
+    SHARE,
+    SOFTMAX,
     clock_scores,
     cut,
     own_variance,
@@ -24,13 +28,13 @@ def attend_tile(
     offsets, anchors, records, ranges, key_offsets, key_anchors, key_variances,
     value, value_b, value_h, value_s, content, content_b, content_h, content_s,
     key_content, key_content_b, key_content_h, key_content_s,
-    scales, out, out_b, out_h, out_s, lse,
+    scales, out, out_b, out_h, out_s, softmax,
     heads, queries, keys, tiles, key_tiles, width, value_width, content_width, spread, eps,
     WIDTH: tl.constexpr, VALUE: tl.constexpr, BLOCK_VALUE: tl.constexpr, CONTENT: tl.constexpr,
     CHANNELS: tl.constexpr, LOG_TERM: tl.constexpr, FIELDS: tl.constexpr,
     BLOCK: tl.constexpr, KEY_BLOCK: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
-    """Output and log-sum-exp (base 2) of one tile of queries. Rows without a key are 0, and so is their lse."""
+    """Output of one tile of queries and what each row's softmax was. Both are 0 for rows without a key."""
     tile, item = tl.program_id(0) % tiles, (tl.program_id(0) // tiles).to(tl.int64)
     batch, head = item // heads, item % heads
     length, key_length = tiles * BLOCK, key_tiles * KEY_BLOCK
@@ -52,6 +56,7 @@ def attend_tile(
 
     peak = tl.full((BLOCK,), float("-inf"), dtype=tl.float32)
     total = tl.zeros((BLOCK,), dtype=tl.float32)
+    scores = tl.zeros((BLOCK,), dtype=tl.float32)
     result = tl.zeros((BLOCK, BLOCK_VALUE), dtype=tl.float32)
     first, last = tl.load(ranges + (item * tiles + tile) * 2), tl.load(ranges + (item * tiles + tile) * 2 + 1)
     for key_tile in tl.range(first, last, disable_licm=True):
@@ -59,15 +64,15 @@ def attend_tile(
         key_variance, key_alive = own_variance(key_variances + cols)
         distance = tile_distances(
             offsets, anchors, rows, length, key_offsets, key_anchors + key_tile * WIDTH, cols, key_length,
-            width, BLOCK, KEY_BLOCK,
+            width, True, BLOCK, KEY_BLOCK, CHANNELS,
         )  # fmt: skip
         sigma2 = variance[:, None] + key_variance[None, :]
         score, _ = clock_scores(distance, sigma2, spread, eps, LOG_TERM)
         logits = score * scale
         if CONTENT > 0:
-            logits = tile_products(
-                logits, content, content_s, rows, alive, key_content, key_content_s, cols, key_alive, content_width,
-                content.dtype.element_ty, CHANNELS, PRECISION,
+            logits += tile_products(
+                tl.zeros((BLOCK, KEY_BLOCK), dtype=tl.float32), content, content_s, rows, alive, key_content,
+                key_content_s, cols, key_alive, content_width, content.dtype.element_ty, CHANNELS, PRECISION,
             )  # fmt: skip
         logits = cut(logits * LOG2E, floor[:, None], key_alive[None, :])
         higher = tl.maximum(peak, tl.max(logits, 1))
@@ -75,24 +80,28 @@ def attend_tile(
         weights = tl.exp2(logits - level[:, None])
         rescale = tl.exp2(peak - level)
         total = total * rescale + tl.sum(weights, 1)
+        scores = scores * rescale + tl.sum(tl.where(weights == 0.0, 0.0, weights * score), 1)
         values = tile_rows(value, value_s, cols, key_alive, VALUE, BLOCK_VALUE)
         result = result * rescale[:, None]
         result += tl.dot(weights.to(values.dtype), values, input_precision=PRECISION)
         peak = higher
     some = alive & (total != 0)
-    result = tl.where(some[:, None], result / tl.where(some, total, 1.0)[:, None], 0.0)
+    total = tl.where(some, total, 1.0)
+    result = tl.where(some[:, None], result / total[:, None], 0.0)
     channels = tl.arange(0, BLOCK_VALUE)
     places = out + batch * out_b + head * out_h + (rows[:, None] * out_s + channels[None, :])
     tl.store(places, result, mask=inside[:, None] & (channels < VALUE)[None, :])
-    level = tl.where(peak == float("-inf"), 0.0, peak)
-    tl.store(lse + item * queries + rows, tl.where(some, level + tl.log2(tl.where(some, total, 1.0)), 0.0), mask=inside)
+    softmax += item * SOFTMAX * queries + rows
+    tl.store(softmax + PEAK * queries, tl.where(some, peak, 0.0), mask=inside)
+    tl.store(softmax + SHARE * queries, tl.where(some, 1.0 / total, 0.0), mask=inside)
+    tl.store(softmax + MEAN * queries, tl.where(some, scores / total, 0.0), mask=inside)
 
 
 @triton.jit
 def write_weights(
     offsets, anchors, records, ranges, key_offsets, key_anchors, key_variances,
     content, content_b, content_h, content_s, key_content, key_content_b, key_content_h, key_content_s,
-    scales, lse, out, heads, queries, keys, tiles, key_tiles, width, value_width, content_width, spread, eps,
+    scales, softmax, out, heads, queries, keys, tiles, key_tiles, width, value_width, content_width, spread, eps,
     WIDTH: tl.constexpr, CONTENT: tl.constexpr, CHANNELS: tl.constexpr, LOG_TERM: tl.constexpr,
     FIELDS: tl.constexpr, BLOCK: tl.constexpr, KEY_BLOCK: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
@@ -114,19 +123,22 @@ def write_weights(
         distance = tile_distances(
             offsets + item * WIDTH * length, anchors + (item * tiles + tile) * WIDTH, rows, length,
             key_offsets + item * WIDTH * key_length, key_anchors + (item * key_tiles + key_tile) * WIDTH, cols,
-            key_length, width, BLOCK, KEY_BLOCK,
+            key_length, width, True, BLOCK, KEY_BLOCK, CHANNELS,
         )  # fmt: skip
         sigma2 = variance[:, None] + key_variance[None, :]
         score, _ = clock_scores(distance, sigma2, spread, eps, LOG_TERM)
         logits = score * tl.load(scales + head)
         if CONTENT > 0:
-            logits = tile_products(
-                logits, content + batch * content_b + head * content_h, content_s, rows, alive,
+            logits += tile_products(
+                tl.zeros((BLOCK, KEY_BLOCK), dtype=tl.float32),
+                content + batch * content_b + head * content_h, content_s, rows, alive,
                 key_content + batch * key_content_b + head * key_content_h, key_content_s, cols, key_alive,
                 content_width, content.dtype.element_ty, CHANNELS, PRECISION,
             )  # fmt: skip
         floor = tl.load(records + FLOOR * length + rows)
         logits = cut(logits * LOG2E, floor[:, None], alive[:, None] & key_alive[None, :])
-        level = tl.load(lse + item * queries + rows, mask=inside, other=0.0)
-        weights = tl.exp2(logits - level[:, None])
+        own = softmax + item * SOFTMAX * queries + rows
+        peak = tl.load(own + PEAK * queries, mask=inside, other=0.0)
+        share = tl.load(own + SHARE * queries, mask=inside, other=0.0)
+        weights = tl.exp2(logits - peak[:, None]) * share[:, None]
     tl.store(places, weights, mask=within)

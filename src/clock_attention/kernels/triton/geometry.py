@@ -1,7 +1,8 @@
 """Tile sizes, warps and the precision of products, for each kernel and width.
 
 Wide heads and fp32 products, which take three passes, need more registers, so they get smaller tiles or more warps:
-none may spill, and a quarter of a multiprocessor's threads must be resident (`benchmarks/triton_resources.py`).
+none may spill, and a quarter of a multiprocessor's threads must be resident (`benchmarks/triton_resources.py`). A
+warp's share of a matrix is at least 16 × 8, so that with more than one warp for 128 pairs some compute the same ones.
 """
 
 from __future__ import annotations
@@ -14,22 +15,20 @@ WIDEST = 256
 CHANNELS = 16  # of a product over channels at a time
 REGISTERS = 128  # per thread, on NVIDIA: with more of them less than a quarter of the threads could be resident
 READING_WARPS = 2
-CHOOSING_WARPS = 4
-STEP_KEYS = 64  # keys that a decoding step looks at together
+STEP_VALUES = 4096  # that a decoding step looks at together
 STEP_WARPS = 4
 
 
 @dataclass(frozen=True)
 class Geometry:
-    """How one kernel cuts a head."""
+    """How the kernels cut a head, all of them alike, and with how many warps each works on a tile."""
 
     queries: int
     keys: int
-    warps: int
-
-    @property
-    def options(self) -> dict[str, int]:
-        return launch(self.warps)
+    forward_warps: int = 4
+    query_warps: int = 4
+    key_warps: int = 4
+    keys_at_once: bool = True  # gradients of values and of clocks by one launch
 
 
 def launch(warps: int) -> dict[str, int]:
@@ -43,27 +42,24 @@ def block_width(width: int) -> int:
     return max(16, 1 << (width - 1).bit_length())
 
 
-def forward_geometry(width: int, value_width: int, content_width: int, dtype: torch.dtype) -> Geometry:
-    if max(value_width, content_width) > 128:
-        return Geometry(32, 16 if dtype == torch.float32 else 32, 8)
-    if dtype == torch.float32:
-        return Geometry(32, 32, 4 if value_width <= 64 else 8)
-    return Geometry(64, 32, 8)
-
-
-def backward_geometry(
-    width: int, value_width: int, content_width: int, dtype: torch.dtype
-) -> tuple[Geometry, Geometry]:
-    """For the gradients of the queries and for those of the keys."""
+def tile_geometry(width: int, value_width: int, content_width: int, dtype: torch.dtype) -> Geometry:
+    """The forward and the backward pass cut alike: only then do they find the same bits for a pair."""
     widest = max(width, value_width, content_width)
-    rows, cols, warps = 16, 32, 8
-    if widest > 64:
-        cols, warps = 16 if dtype == torch.float32 else 32, 16
-    elif dtype != torch.float32 and not content_width:
-        rows = 32
-    return Geometry(rows, cols, warps), Geometry(cols, rows, warps)
+    warps = 8 if widest <= 128 else 16
+    if dtype == torch.float32:
+        return Geometry(16, 16, 4 if widest <= 64 else 8, 4 if widest <= 64 else warps, warps, widest <= 128)
+    return Geometry(32 if widest <= 128 else 16, 16, 8, warps, warps)
 
 
 def precision() -> str:
     """How fp32 matrix products are taken: never in plain TF32. AMD's matrix units multiply fp32 as it is."""
     return "ieee" if torch.version.hip else "tf32x3"
+
+
+def choosing_warps(width: int) -> int:
+    return 4 if width <= 128 else 8
+
+
+def step_keys(value_width: int) -> int:
+    """Keys that a decoding step looks at together."""
+    return max(16, min(64, STEP_VALUES // block_width(value_width)))

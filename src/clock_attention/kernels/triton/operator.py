@@ -1,7 +1,7 @@
 """Clock attention on a GPU over the band of keys that matter: `torch.ops.clock_attention.triton` and its gradient.
 
-Clocks and variances come in as torch computed them; out go the output, the log-sum-exp and, on request, the weights.
-Only inputs, output and log-sum-exp are kept for the backward pass, which reads the clocks and chooses the tiles anew.
+Clocks and variances come in as torch computed them; out go the output, what each softmax was and, on request, weights.
+Only these and the inputs are kept for the backward pass, which reads the clocks and chooses the tiles anew.
 Nothing is read back to the host and every launch depends on shapes alone, so a CUDA graph can capture it.
 """
 
@@ -23,7 +23,8 @@ from clock_attention.kernels.triton.readings import choose_tiles, read_clock
 
 DROPPED = 2.0**-24  # of a row's weight, at most
 CHUNK = 16  # tiles looked at together
-FIELDS, PULL = 4, 3  # of a query's record: variance, floor, origin, pull
+FIELDS = 3  # of a query's record: variance, floor, pull
+SOFTMAX = 3  # numbers of a row that the backward pass needs: largest logit, its weight, mean score
 
 
 @dataclass
@@ -34,7 +35,7 @@ class Side:
     tiles: int
     offsets: Tensor  # fp32 (B, H, D, tiles · block)
     anchors: Tensor  # fp32 (B, H, tiles, D)
-    records: Tensor  # fp32 (B, H, fields, tiles · block): variance and, of queries, three more
+    records: Tensor  # fp32 (B, H, fields, tiles · block): variance and, of queries, two more
     sums: Tensor  # fp32 (B, H, tiles · block)
     statistics: Tensor  # fp32 (B, H, tiles, 4)
     content: Tensor  # (B, H, L, C), or anything where there is none
@@ -120,7 +121,7 @@ class Meeting:
                 *self.sizes, self.width, self.content, key.steps.bit_length(), self.spread, eps,
                 -log(DROPPED) if DROPPED > 0 else inf,
                 BLOCK_WIDTH=block_width(self.width), CHUNK=CHUNK, KEY_MASKED=key_valid is not None,
-                **geometry.launch(geometry.CHOOSING_WARPS), **self.flags,
+                **geometry.launch(geometry.choosing_warps(self.width)), **self.flags,
             )  # fmt: skip
 
     @property
@@ -173,13 +174,13 @@ def attend(
     eps: float,
     return_weights: bool,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Output (B, H, S, Dv), log-sum-exp in base 2 (B, H, S) and weights (B, H, S, T), or an empty tensor instead.
+    """Output (B, H, S, Dv), the rows' softmax (B, H, 3, S) and weights (B, H, S, T), or an empty tensor instead.
 
     All in fp32: the gradient takes the output off what it is multiplied by, and distances magnify its rounding.
     """
     width, value_width = query_clock.shape[-1], value.shape[-1]
     content_width = 0 if query_content is None else query_content.shape[-1]
-    cut = geometry.forward_geometry(width, value_width, content_width, value.dtype)
+    cut = geometry.tile_geometry(width, value_width, content_width, value.dtype)
     meeting = Meeting(
         query_clock, key_clock, query_variance, key_variance, query_valid, key_valid, scale, query_content,
         key_content, log_term, eps, cut,
@@ -187,22 +188,23 @@ def attend(
     batch, heads, queries, keys = meeting.batch, meeting.heads, meeting.query.steps, meeting.key.steps
     value = last_dim_contiguous(value)
     out = steps_first(batch, heads, queries, value_width, value)
-    lse = torch.empty(batch, heads, queries, dtype=torch.float32, device=value.device)
+    softmax = torch.empty(batch, heads, SOFTMAX, queries, dtype=torch.float32, device=value.device)
     weights = torch.empty((batch, heads, queries, keys) if return_weights else 0, device=value.device)
     if batch * heads:
         products = {"CHANNELS": geometry.CHANNELS, "PRECISION": geometry.precision()}
         attend_tile[meeting.query_grid](
-            *meeting.tiles, value, *value.stride()[:3], *meeting.contents, meeting.scale, out, *out.stride()[:3], lse,
-            *meeting.sizes, *meeting.widths(value), meeting.spread, eps,
-            VALUE=value_width, BLOCK_VALUE=block_width(value_width), **meeting.flags, **products, **cut.options,
+            *meeting.tiles, value, *value.stride()[:3], *meeting.contents, meeting.scale, out, *out.stride()[:3],
+            softmax, *meeting.sizes, *meeting.widths(value), meeting.spread, eps,
+            VALUE=value_width, BLOCK_VALUE=block_width(value_width), **meeting.flags, **products,
+            **geometry.launch(cut.forward_warps),
         )  # fmt: skip
         if return_weights:
             write_weights[(meeting.query_grid[0] * meeting.key.tiles,)](
-                *meeting.tiles, *meeting.contents, meeting.scale, lse, weights, *meeting.sizes, *meeting.widths(value),
-                meeting.spread, eps,
-                **meeting.flags, **products, **cut.options,
+                *meeting.tiles, *meeting.contents, meeting.scale, softmax, weights, *meeting.sizes,
+                *meeting.widths(value), meeting.spread, eps,
+                **meeting.flags, **products, **geometry.launch(cut.forward_warps),
             )  # fmt: skip
-    return out, lse, weights
+    return out, softmax, weights
 
 
 @attend.register_fake
@@ -211,10 +213,10 @@ def _(  # type: ignore[no-untyped-def]
     key_content, log_term, eps, return_weights,
 ):  # fmt: skip
     batch, heads, queries, _ = query_clock.shape
-    lse = value.new_empty(batch, heads, queries, dtype=torch.float32)
+    softmax = value.new_empty(batch, heads, SOFTMAX, queries, dtype=torch.float32)
     weights_shape = (batch, heads, queries, key_clock.shape[2]) if return_weights else (0,)
     weights = value.new_empty(weights_shape, dtype=torch.float32)
-    return steps_first(batch, heads, queries, value.shape[-1], value), lse, weights
+    return steps_first(batch, heads, queries, value.shape[-1], value), softmax, weights
 
 
 @torch.library.custom_op("clock_attention::triton_backward", mutates_args=())
@@ -222,7 +224,7 @@ def attend_backward(
     grad_out: Tensor,
     grad_weights: Tensor | None,
     out: Tensor,
-    lse: Tensor,
+    softmax: Tensor,
     weights: Tensor,
     query_clock: Tensor,
     key_clock: Tensor,
@@ -240,14 +242,10 @@ def attend_backward(
     """Gradients of both clocks, the value, both variances, scale and both contents (empty where there are none)."""
     width, value_width = query_clock.shape[-1], value.shape[-1]
     content_width = 0 if query_content is None else query_content.shape[-1]
-    cuts = geometry.backward_geometry(width, value_width, content_width, value.dtype)
-    # Each kernel wants few rows and many columns, so the two cut the sequences differently.
-    by_queries, by_keys = (
-        Meeting(
-            query_clock, key_clock, query_variance, key_variance, query_valid, key_valid, scale, query_content,
-            key_content, log_term, eps, cut,
-        )
-        for cut in cuts
+    cut = geometry.tile_geometry(width, value_width, content_width, value.dtype)
+    meeting = Meeting(
+        query_clock, key_clock, query_variance, key_variance, query_valid, key_valid, scale, query_content,
+        key_content, log_term, eps, cut,
     )  # fmt: skip
     value, grad_out = last_dim_contiguous(value), last_dim_contiguous(grad_out)
     by_query, by_key = (torch.empty(x.shape, dtype=x.dtype, device=x.device) for x in (query_clock, key_clock))
@@ -259,37 +257,37 @@ def attend_backward(
         value.new_empty(0) if x is None else torch.empty(x.shape, dtype=x.dtype, device=x.device)
         for x in (query_content, key_content)
     ]
-    batch, heads, queries, _ = query_clock.shape
-    by_scale = value.new_empty(batch, heads, by_queries.query.tiles, dtype=torch.float32)
+    batch, heads = meeting.batch, meeting.heads
+    by_scale = value.new_empty(batch, heads, meeting.query.tiles, dtype=torch.float32)
     if batch * heads:
         flags = {
             "VALUE": value_width, "BLOCK_VALUE": block_width(value_width), "BLOCK_WIDTH": block_width(width),
             "BLOCK_CONTENT": block_width(max(content_width, 1)), "CHANNELS": geometry.CHANNELS,
             "WEIGHTS": grad_weights is not None, "PRECISION": geometry.precision(),
         }  # fmt: skip
-        pull_of_weights, grad_weights = lse, lse if grad_weights is None else grad_weights.contiguous()
+        pull_of_weights, grad_weights = softmax, softmax if grad_weights is None else grad_weights.contiguous()
         if flags["WEIGHTS"]:
             pull_of_weights = (weights * grad_weights).sum(-1)
-        shared = (value, *value.stride()[:3], *by_queries.contents, by_queries.scale)
-        sizes = (*by_queries.widths(value), by_queries.spread, eps)
-        query_gradients[by_queries.query_grid](
-            *by_queries.tiles, *shared, out, *out.stride()[:3], grad_out, *grad_out.stride()[:3], lse, pull_of_weights,
-            grad_weights, by_query, by_query_variance, by_contents[0], by_scale, *by_queries.sizes, *sizes,
-            **flags, **by_queries.flags, **cuts[0].options,
+        shared = (*meeting.tiles, value, *value.stride()[:3], *meeting.contents, meeting.scale)
+        sizes = (*meeting.sizes, *meeting.widths(value), meeting.spread, eps)
+        query_gradients[meeting.query_grid](
+            *shared, out, *out.stride()[:3], grad_out, *grad_out.stride()[:3], softmax, pull_of_weights,
+            grad_weights, by_query, by_query_variance, by_contents[0], by_scale, *sizes,
+            **flags, **meeting.flags, **geometry.launch(cut.query_warps),
         )  # fmt: skip
-        by_keys.query.records[:, :, PULL, :queries] = by_queries.query.records[:, :, PULL, :queries]
-        key_gradients[by_keys.key_grid](
-            *by_keys.tiles, *shared, grad_out, *grad_out.stride()[:3], lse, grad_weights, by_key, by_key_variance,
-            by_value, by_contents[1], *by_keys.sizes, *sizes, CHUNK=CHUNK,
-            **flags, **by_keys.flags, **cuts[1].options,
-        )  # fmt: skip
+        for values, clocks in [(True, True)] if cut.keys_at_once else [(True, False), (False, True)]:
+            key_gradients[meeting.key_grid](  # reads what the other left in the records
+                *shared, grad_out, *grad_out.stride()[:3], softmax, grad_weights, by_key, by_key_variance,
+                by_value, by_contents[1], *sizes, CHUNK=CHUNK, VALUES=values, CLOCKS=clocks,
+                **flags, **meeting.flags, **geometry.launch(cut.key_warps),
+            )  # fmt: skip
     total = by_scale.sum((0, 2)).to(scale.dtype)
     return by_query, by_key, by_value, by_query_variance, by_key_variance, total, by_contents[0], by_contents[1]
 
 
 @attend_backward.register_fake
 def _(  # type: ignore[no-untyped-def]
-    grad_out, grad_weights, out, lse, weights, query_clock, key_clock, value, query_variance, key_variance,
+    grad_out, grad_weights, out, softmax, weights, query_clock, key_clock, value, query_variance, key_variance,
     query_valid, key_valid, scale, query_content, key_content, log_term, eps,
 ):  # fmt: skip
     like = (query_clock, key_clock, value, query_variance, key_variance, scale)
@@ -314,13 +312,13 @@ def remember(ctx, inputs, output) -> None:  # type: ignore[no-untyped-def]
     ctx.save_for_backward(*output, *tensors)
 
 
-def differentiate(ctx, grad_out, grad_lse, grad_weights):  # type: ignore[no-untyped-def]
+def differentiate(ctx, grad_out, grad_softmax, grad_weights):  # type: ignore[no-untyped-def]
     if grad_out is None and grad_weights is None:
         return (None,) * 13
-    out, lse, weights, *inputs = ctx.saved_tensors
+    out, softmax, weights, *inputs = ctx.saved_tensors
     grad_out = torch.zeros_like(out) if grad_out is None else grad_out
     *grads, by_query_content, by_key_content = attend_backward(
-        grad_out, grad_weights, out, lse, weights, *inputs, ctx.log_term, ctx.eps
+        grad_out, grad_weights, out, softmax, weights, *inputs, ctx.log_term, ctx.eps
     )
     by_query, by_key, by_value, by_query_variance, by_key_variance, by_scale = grads
     contents = (None, None) if inputs[8] is None else (by_query_content, by_key_content)

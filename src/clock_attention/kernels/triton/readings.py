@@ -25,8 +25,7 @@ SLACK = tl.constexpr(0.5)  # nats
 # Numbers kept of every step of a query's clock; a key's clock keeps the first of them.
 VARIANCE = tl.constexpr(0)  # −1 where there is padding
 FLOOR = tl.constexpr(1)  # the logit, in base 2, below which a key weighs nothing
-ORIGIN = tl.constexpr(2)  # the clocks' score where they cross
-PULL = tl.constexpr(3)  # Σ_t p · ∂/∂p, which the gradient of the softmax takes off
+PULL = tl.constexpr(2)  # Σ_t p · ∂/∂p, which the gradient of the softmax takes off
 
 
 @triton.jit
@@ -99,7 +98,7 @@ def logit_at(
     content_rows, key_content, key_content_s, width, content_width, scale, spread, eps,
     WIDTH: tl.constexpr, CONTENT: tl.constexpr, KEY_BLOCK: tl.constexpr, LOG_TERM: tl.constexpr,
 ):  # fmt: skip
-    """The logit and the clocks' score of one key of its own for every row."""
+    """The logit of one key of its own for every row."""
     tile = key // KEY_BLOCK
     distance = tl.zeros_like(variance)
     for c in range(width):
@@ -115,7 +114,7 @@ def logit_at(
         key_rows = key_content + key.to(tl.int64) * key_content_s
         for c in range(content_width):
             logit += tl.load(content_rows + c).to(tl.float32) * tl.load(key_rows + c).to(tl.float32)
-    return logit, score
+    return logit
 
 
 @triton.jit
@@ -153,19 +152,17 @@ def choose_tiles(
     if CONTENT > 0:
         content_rows = content + batch * content_b + head * content_h + here.to(tl.int64) * content_s
         key_content += batch * key_content_b + head * key_content_h
-    best, origin = logit_at(
+    best = logit_at(
         key, offsets, anchors, rows, length, key_offsets, key_anchors, key_length, variance,
         key_variances + item * key_length, content_rows, key_content, key_content_s, width, content_width, scale,
         spread, eps, WIDTH, CONTENT, KEY_BLOCK, LOG_TERM,
     )  # fmt: skip
-    logit, score = logit_at(
+    logit = logit_at(
         before, offsets, anchors, rows, length, key_offsets, key_anchors, key_length, variance,
         key_variances + item * key_length, content_rows, key_content, key_content_s, width, content_width, scale,
         spread, eps, WIDTH, CONTENT, KEY_BLOCK, LOG_TERM,
     )  # fmt: skip
-    origin = tl.where(logit > best, score, origin)
     best = tl.where(logit > best, logit, best)  # NaN stays, which `maximum` would hide
-    tl.store(records + ORIGIN * length + rows, origin)
     drop = tolerance + tl.log(tl.maximum(count, 1).to(tl.float32))
     # With a scale that is not positive distances attract, and nothing bounds them.
     floor = tl.where(scale > 0, best - drop, float("-inf"))

@@ -14,26 +14,42 @@ import triton.language as tl
 
 LOG2E = tl.constexpr(1.4426950408889634)
 
+# What the backward pass needs to know of a row's softmax. Its log-sum-exp in one number would be rounded by as much as
+# large logits are, and every weight of the row with it; the peak is one of the logits themselves.
+SOFTMAX = tl.constexpr(3)
+PEAK = tl.constexpr(0)  # the largest logit, in base 2
+SHARE = tl.constexpr(1)  # its weight: 1/Σ_t 2^(logit − peak)
+MEAN = tl.constexpr(2)  # Σ_t p · score of the clocks
+
 
 @triton.jit
 def tile_distances(
     row_offsets, row_anchors, rows, row_length,
     col_offsets, col_anchors, cols, col_length, width,
-    ROWS: tl.constexpr, COLS: tl.constexpr,
+    QUERY_ROWS: tl.constexpr, ROWS: tl.constexpr, COLS: tl.constexpr, CHANNELS: tl.constexpr,
 ):  # fmt: skip
     """‖λ_row − λ_col‖² as direct differences (ROWS, COLS); anchors point at the two tiles' own.
 
+    Whichever side is in the rows, the queries' readings are moved to the keys' anchor: every kernel finds the same
+    bits for a pair, so that a row's weights add to 1 in the backward pass as they did in the forward pass.
     `width` is not a constant on purpose: known loops are unrolled until the registers are full of loads to come.
     """
-    # A product of zeros puts the sums where the matrix units keep theirs: 2 × 8 pairs of a thread share their loads,
-    # and the weights become an operand without leaving the registers. Begun as zeros they would lie 16 × 1.
-    distance = tl.dot(tl.zeros((ROWS, 16), tl.bfloat16), tl.zeros((16, COLS), tl.bfloat16))
-    for c in range(width):
-        apart = tl.load(row_anchors + c) - tl.load(col_anchors + c)
-        row = tl.load(row_offsets + c * row_length + rows) + apart  # (ROWS,)
-        col = tl.load(col_offsets + c * col_length + cols)  # (COLS,)
-        gap = row[:, None] - col[None, :]
-        distance += gap * gap
+    distance = tl.zeros((ROWS, COLS), dtype=tl.float32)
+    for start in range(0, width, CHANNELS):
+        # A product of zeros puts the sums where the matrix units keep theirs, so that the pairs of a thread share
+        # loads. It is inside a loop so that the compiler does not see it as chained to the products that follow:
+        # it would give each warp whole rows, and warps beyond the first few the same ones.
+        distance = tl.dot(tl.zeros((ROWS, 16), tl.bfloat16), tl.zeros((16, COLS), tl.bfloat16), acc=distance)
+        for c in range(start, tl.minimum(start + CHANNELS, width)):
+            apart = tl.load(row_anchors + c) - tl.load(col_anchors + c)
+            row = tl.load(row_offsets + c * row_length + rows)  # (ROWS,)
+            col = tl.load(col_offsets + c * col_length + cols)  # (COLS,)
+            if QUERY_ROWS:
+                row += apart
+            else:
+                col -= apart
+            gap = row[:, None] - col[None, :]
+            distance += gap * gap
     return distance
 
 
@@ -82,6 +98,29 @@ def tile_readings(offsets, anchors, origin, steps, length, WIDTH: tl.constexpr, 
     apart = tl.load(anchors + channels, mask=inside, other=0.0) - tl.load(origin + channels, mask=inside, other=0.0)
     places = offsets + channels[None, :] * length + steps[:, None]
     return tl.load(places, mask=inside[None, :], other=0.0) + apart[None, :]
+
+
+@triton.jit
+def row_products(
+    left, left_s, right, right_s, steps, live, width,
+    ELEMENT: tl.constexpr, ROWS: tl.constexpr, CHANNELS: tl.constexpr, PRECISION: tl.constexpr,
+):  # fmt: skip
+    """Σ_c L R of every row of two (steps, width) tensors, rounded as `tile_products` rounds them if ELEMENT is fp32."""
+    if ELEMENT == tl.float32:  # noqa: SIM300
+        products = tile_products(
+            tl.zeros((ROWS, ROWS), dtype=tl.float32), left, left_s, steps, live, right, right_s, steps, live, width,
+            ELEMENT, CHANNELS, PRECISION,
+        )  # fmt: skip
+        found = tl.sum(tl.where(steps[:, None] == steps[None, :], products, 0.0), 1)
+    else:
+        found = tl.zeros((ROWS,), dtype=tl.float32)
+        for start in range(0, width, CHANNELS):
+            channels = start + tl.arange(0, CHANNELS)
+            there = live[:, None] & (channels < width)[None, :]
+            one = tl.load(left + steps[:, None] * left_s + channels[None, :], mask=there, other=0.0)
+            other = tl.load(right + steps[:, None] * right_s + channels[None, :], mask=there, other=0.0)
+            found += tl.sum(one.to(ELEMENT).to(tl.float32) * other, 1)
+    return found
 
 
 @triton.jit

@@ -10,7 +10,7 @@ import triton.language as tl
 from torch import Tensor
 
 from clock_attention.clocks import ClockPair
-from clock_attention.kernels.triton.geometry import STEP_KEYS, STEP_WARPS, block_width, launch
+from clock_attention.kernels.triton.geometry import STEP_WARPS, block_width, launch, step_keys
 from clock_attention.kernels.triton.scores import LOG2E, clock_scores
 from clock_attention.options import ClockOptions
 
@@ -120,7 +120,7 @@ def step(
             scale.to(torch.float32).reshape(-1).expand(heads).contiguous(), out, weights, heads, keys,
             width, 0 if content is None else own.shape[-1], 2 * width**0.5, eps,
             WIDTH=width, VALUE=value.shape[-1], BLOCK_VALUE=block_width(value.shape[-1]),
-            CONTENT=0 if content is None else own.shape[-1], LOG_TERM=log_term, KEY_BLOCK=STEP_KEYS,
+            CONTENT=0 if content is None else own.shape[-1], LOG_TERM=log_term, KEY_BLOCK=step_keys(value.shape[-1]),
             **launch(STEP_WARPS),
         )  # fmt: skip
     return out, weights
