@@ -810,8 +810,8 @@ def long_alignment() -> str:
     error, speed = found["error_ms"], 60 * found["minutes"] / found["processor_seconds"]
     return (
         f"{found['words_found']:,} of {found['words']:,} words found, boundaries of sentences off by "
-        f"{error['median']:.1f} ms (median), {error['p95']:.0f} ms (95 %) and {error['most']:.0f} ms at most, {speed:.0f} times "
-        f"as fast as real time on one core, {found['peak_mb']:.0f} MB with torch"
+        f"{error['median']:.1f} ms (median), {error['p95']:.0f} ms (95 %) and {error['most']:.0f} ms at most, "
+        f"{speed:.0f} times as fast as real time on one core, {found['peak_mb']:.0f} MB with torch"
     )
 
 
