@@ -23,6 +23,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -191,10 +192,15 @@ def words_of(aligned: Any) -> list[Span]:
     return present
 
 
-def sphinx_words(wave: np.ndarray, text: str) -> list[Span]:
+@cache
+def sphinx() -> Any:
     from pocketsphinx import Decoder
 
-    decoder = Decoder(loglevel="FATAL", lm=None)
+    return Decoder(loglevel="FATAL", lm=None)
+
+
+def sphinx_words(wave: np.ndarray, text: str) -> list[Span]:
+    decoder = sphinx()
     words = "".join(c.lower() if c.isalnum() or c in "' " else " " for c in text).split()
     missing = [word for word in words if decoder.lookup_word(word) is None]
     if missing:
