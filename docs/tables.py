@@ -320,6 +320,34 @@ def blur() -> str:
     return table(["tokens", "measure", *read("blur")], rows)
 
 
+def bracketed(row: dict[str, float], digits: int = 1) -> str:
+    return f"{row['value']:.{digits}f} [{row['low']:.{digits}f}, {row['high']:.{digits}f}]"
+
+
+@made
+def forced_alignment() -> str:
+    found = read("alignment_timit")
+    ours, theirs = found["aligner"], found["pocketsphinx"]
+    rows = [["sentences aligned", f"{ours['aligned']} of {found['recordings']}", f"{theirs['aligned']}", "all"]]
+    bars = {"mean": "≤ 27 ms", "median": "≤ 14 ms", "within 20 ms": "≥ 62 %", "within 50 ms": "≥ 90 %"}
+    for measure, bar in bars.items():
+        unit = "%" if "within" in measure else "ms"
+        cells = [f"{bracketed(system['words'][measure])} {unit}" for system in (ours, theirs)]
+        rows.append([f"word boundaries, {measure}", *cells, bar])
+    rows.append(["phone boundaries, median", f"{bracketed(ours['phones']['median'])} ms", "–", "–"])
+    rows.append(["phone boundaries, within 20 ms", f"{bracketed(ours['phones']['within 20 ms'])} %", "–", "–"])
+    if found.get("flite"):
+        flite = found["flite"]["phones"]["median"]
+        rows.append(["phones of an unheard flite voice, median", f"{bracketed(flite)} ms", "–", "≤ 8 ms"])
+    speeds = [f"{system['times real time, one core']:.0f} ×" for system in (ours, theirs)]
+    rows.append(["speed on one core, times real time", *speeds, "≥ 50 ×"])
+    rows.append(["right and wrong texts told apart", f"{found['wrong text']['accuracy']:.1f} %", "–", "≥ 99 %"])
+    for name, row in found["changed text"].items():
+        label = f"one word {name}: other words move by (median)"
+        rows.append([label, f"{bracketed(row['median'])} ms", "–", "< 20 ms"])
+    return table(["measure", "this aligner", "pocketsphinx", "required"], rows)
+
+
 def copy_rows(name: str) -> str:
     rows = read(name)
     settings = ("variant", "steps", "learning_rate")

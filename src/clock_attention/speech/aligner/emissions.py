@@ -12,8 +12,9 @@ from clock_attention.speech.aligner.inventory import ALSO, HALVES, STATES, state
 
 OTHER_COLUMN = STATES  # speech of any kind
 PRIOR_WEIGHT = 0.3
-CHANGE_WEIGHT = 0.7
+CHANGE_WEIGHT = 1.0
 ALSO_WEIGHT = 1.0
+SILENCE_BONUS = 2.5  # nats a frame: synthetic speech begins more suddenly than people do, whose first sounds are faint
 OTHER_COST = 2.5  # nats a frame: what speech of any kind costs more than the sound that fits best
 LOWEST = -12.0
 MISFIT = -4.0  # in a score: nats a frame of other speech, and of sounds that were passed over
@@ -41,6 +42,7 @@ class Emissions:
     def scores(self) -> NDArray[np.float32]:
         """For the search (frames, STATES + 1), with sounds that stand for others, and other speech last."""
         own = np.maximum(self.log_probabilities - PRIOR_WEIGHT * self.log_prior, LOWEST).astype(np.float32)
+        own[:, 0] += SILENCE_BONUS
         out = np.empty((len(own), STATES + 1), np.float32)
         out[:, :STATES] = own
         for name, others in ALSO.items():
@@ -65,7 +67,9 @@ class Emissions:
     def score(self, path: NDArray[np.int32], graph: Graph) -> float:
         """How well the sounds of a path fit, in nats a frame of speech: 0 where nothing would fit better."""
         columns = graph.column[path]
-        ratio = self.scores[np.arange(len(path)), columns] - self.scores[:, :STATES].max(1)
+        silence = self.scores[:, 0] - SILENCE_BONUS
+        best = np.maximum(self.scores[:, 1:STATES].max(1), silence)
+        ratio = self.scores[np.arange(len(path)), columns] - best
         ratio[columns == OTHER_COLUMN] = MISFIT
         skipped = np.setdiff1d(graph.unit[(graph.column != 0) & (graph.column != OTHER_COLUMN)], graph.unit[path])
         lost = USUAL_LENGTH * len(skipped)
