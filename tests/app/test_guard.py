@@ -119,14 +119,14 @@ def unspoken(voice):
 
 def test_work_stops_when_nobody_waits_for_it(server, speaker, monkeypatch):
     """The visitor leaves after the first of a thousand sentences."""
-    begun, said = threading.Event(), []
+    begun, said, speech = threading.Event(), [], speaker.speak("One.", decoding="parallel")
 
     def slow(text, **options):
         for number in range(1000):
             said.append(number)
             begun.set()
             time.sleep(0.02)
-            yield None
+            yield speech
 
     monkeypatch.setattr(speaker, "speak_in_steps", slow)
     assert speak(server, "gone", "One.", 1.0, "", "parallel")[0] == 200

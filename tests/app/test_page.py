@@ -2,6 +2,7 @@
 
 import base64
 import io
+import itertools
 import json
 import re
 import shutil
@@ -18,9 +19,10 @@ gr = pytest.importorskip("gradio", reason="needs the extra clock-attention[app]"
 
 from clock_attention.app import page as app_module  # noqa: E402
 from clock_attention.app.page import LONGEST, LOOK, Speaker, page, sentences  # noqa: E402
-from clock_attention.app.player import player  # noqa: E402
+from clock_attention.app.player import MOST_PIXELS_PER_SECOND, pixels_per_second, player  # noqa: E402
 from clock_attention.speech.text.phonemes import Phonemes  # noqa: E402
 from clock_attention.speech.voice.voice import Voice  # noqa: E402
+from clock_attention.timestamps import Alignment  # noqa: E402
 from tests.speech.voices import tiny_voice  # noqa: E402
 
 TEXT = "The birch canoe slid, slowly."
@@ -61,6 +63,22 @@ def test_a_player_shows_every_word_and_phoneme_where_it_is_said(speech):
     for (start, end, _), interval in zip(shown, expected, strict=True):
         assert float(start) == pytest.approx(interval.start, abs=1e-3)
         assert float(end) == pytest.approx(interval.end, abs=1e-3)
+
+
+def test_speech_can_be_heard_while_it_grows(speaker):
+    steps = list(speaker.speak_in_steps("One two. Three. Four five.", decoding="parallel"))
+    assert len(steps) == 3
+    for shorter, longer in itertools.pairwise(steps):
+        assert len(shorter.audio) < len(longer.audio)
+        np.testing.assert_array_equal(longer.audio[: len(shorter.audio)], shorter.audio)
+    assert 'data-plays="continues"' in player(steps[1], "it", "continues")
+
+
+def test_every_word_has_room(speech):
+    fast = replace(speech, alignment=Alignment(speech.alignment.labels, speech.alignment.durations, 0.004))
+    for each in (speech, fast):
+        wide = pixels_per_second(each.words)
+        assert all((i.end - i.start) * wide >= 8 * len(i.label) for i in each.words) or wide == MOST_PIXELS_PER_SECOND
 
 
 def test_what_is_written_cannot_run(speech):

@@ -80,13 +80,12 @@ class Speaker:
     def speak(self, text: str, **options: Any) -> Speech:
         """One text within the limits of the page, with the options of `speak_in_steps`."""
         *_, speech = self.speak_in_steps(text, **options)
-        assert speech is not None
         return speech
 
     def speak_in_steps(
         self, text: str, *, decoding: str, pace: float = 1.0, duration: str = "", mpr: float | None = None
-    ) -> Iterator[Speech | None]:
-        """None after each sentence, so that whoever waits no longer can stop it, and the speech in the end.
+    ) -> Iterator[Speech]:
+        """All that has been spoken, after each sentence: it can be heard, and whoever waits no longer can leave.
 
         A duration, where there is one, replaces the pace.
         """
@@ -108,8 +107,7 @@ class Speaker:
             pieces.append(piece)
             if time.monotonic() > end:
                 raise ValueError(f"This text takes more than {LONGEST_WORK:g} seconds of work: give a shorter one.")
-            yield None
-        yield join(pieces, text)
+            yield join(pieces, text)
 
     def files(self, speech: Speech) -> tuple[str, str, str]:
         """Figure, sound and timestamps of a speech; those of older ones disappear."""
@@ -177,21 +175,21 @@ def page(speaker: Speaker) -> gr.Blocks:
     # Generators: between two steps gradio looks whether the visitor is still there, and ends what nobody waits for.
     def speak(text: str, pace: float, duration: str, decoding: str) -> Iterator[tuple[Any, ...]]:
         with sentences():
+            label, plays = "Speech with its words and phonemes", "begins"
             for speech in speaker.speak_in_steps(text, decoding=decoding, pace=pace, duration=duration):
-                if speech is None:
-                    yield (gr.skip(),) * 4
-                    continue
-                figure, sound, timestamps = speaker.files(speech)
-                downloads = (gr.DownloadButton(value=path, interactive=True) for path in (sound, timestamps))
-                yield player(speech, "Speech with its words and phonemes"), figure, *downloads
+                yield player(speech, label, plays), *(gr.skip(),) * 3  # heard while the rest is made
+                plays = "continues"
+            figure, sound, timestamps = speaker.files(speech)
+            downloads = (gr.DownloadButton(value=path, interactive=True) for path in (sound, timestamps))
+            yield gr.skip(), figure, *downloads
 
     def compare(text: str, decoding: str) -> Iterator[tuple[Any, ...]]:
         with sentences():
             players: list[Any] = []
             for name, mpr in PACES.items():
+                players.append("")
                 for speech in speaker.speak_in_steps(text, decoding=decoding, mpr=mpr):
-                    if speech is not None:
-                        players.append(player(speech, f"{name}, {mpr:g} frames per phoneme"))
+                    players[-1] = player(speech, f"{name}, {mpr:g} frames per phoneme")
                     yield (*players, *(gr.skip(),) * (len(PACES) - len(players)))
 
     limit = speaker.most_characters
@@ -209,7 +207,7 @@ def page(speaker: Speaker) -> gr.Blocks:
                     pace = gr.Slider(
                         SLOWEST, FASTEST, 1.0, step=0.05, label="Pace", info="2 is twice as fast", elem_id="pace"
                     )
-                    with gr.Row():
+                    with gr.Row(elem_classes="clock-length"):
                         duration = gr.Textbox(
                             label="Exact duration",
                             info="seconds; replaces the pace",
@@ -226,8 +224,10 @@ def page(speaker: Speaker) -> gr.Blocks:
             with gr.Row():
                 sound = gr.DownloadButton("Sound (.wav)", interactive=False, elem_id="wav")
                 timestamps = gr.DownloadButton("Timestamps (.TextGrid)", interactive=False, elem_id="textgrid")
+            gr.Markdown("### Clocks, attention and mel")
             figure = gr.Image(
                 label="Clocks, attention and mel",
+                show_label=False,  # it would lie over the figure's own title
                 type="filepath",
                 interactive=False,
                 buttons=["download", "fullscreen"],  # not "share", which would send it away

@@ -18,17 +18,22 @@ from clock_attention.speech.voice.speech import Speech
 from clock_attention.timestamps import Interval
 
 PIXELS_PER_SECOND = 150  # at least; phonemes below that are too narrow to read
+MOST_PIXELS_PER_SECOND = 600
+PIXELS_PER_LETTER = 8.5
 WAVEFORM_POINTS = 120  # per second
 VOWELS = set("æɑAɔWIɛɜiɪOYuʊʌəᵊᵻɐ")
 
 
-def player(speech: Speech, label: str) -> str:
-    """HTML of one utterance. `label` is its accessible name."""
+def player(speech: Speech, label: str, plays: str = "") -> str:
+    """HTML of one utterance. `label` is its accessible name.
+
+    `plays` is "begins" for sound that starts by itself, "continues" for more of what the last player has played.
+    """
     tiers = speech.tiers()
-    minimum = round(speech.seconds * PIXELS_PER_SECOND)
+    minimum = round(speech.seconds * pixels_per_second(tiers["words"]))
     return f"""
 <figure class="clock-player" aria-label="{escape(label)}">
-  <audio controls preload="auto" src="data:audio/wav;base64,{encoded(speech)}"></audio>
+  <audio controls preload="auto" data-plays="{plays}" src="data:audio/wav;base64,{encoded(speech)}"></audio>
   <div class="clock-scroll"><div class="clock-track" style="min-width:{minimum}px" data-seconds="{speech.seconds:.4f}">
     {waveform(speech)}
     <div class="clock-tier clock-words">{blocks(tiers["words"], speech.seconds)}</div>
@@ -37,6 +42,14 @@ def player(speech: Speech, label: str) -> str:
   </div></div>
   <figcaption>{caption(speech)}</figcaption>
 </figure>"""
+
+
+def pixels_per_second(words: Sequence[Interval]) -> float:
+    """So many that every word fits."""
+    needed = [
+        (PIXELS_PER_LETTER * len(word.label) + 6) / (word.end - word.start) for word in words if word.end > word.start
+    ]
+    return min(max([PIXELS_PER_SECOND, *needed]), MOST_PIXELS_PER_SECOND)
 
 
 def encoded(speech: Speech) -> str:
@@ -111,6 +124,10 @@ CSS = """
 .clock-tier button.now span { color: white; }
 .clock-head { position: absolute; top: 0; bottom: 0; width: 2px; left: 0; background: var(--body-text-color);
   pointer-events: none; opacity: .75; }
+@media (max-width: 640px) {
+  .clock-length { flex-direction: column !important; }
+  .clock-length > * { width: 100% !important; min-width: 0 !important; }
+}
 .clock-player figcaption { font-size: 13px; color: var(--body-text-color-subdued); padding: 6px 2px 0; }
 """
 
@@ -132,6 +149,21 @@ SCRIPT = """
     const audio = player.querySelector('audio');
     if (player.isConnected && !audio.paused && !audio.ended) requestAnimationFrame(() => follow(player));
   };
+  // Speech grows sentence by sentence: each new player goes on where the last one was, unless the visitor stopped it.
+  let reached = 0, stopped = false;
+  document.addEventListener('timeupdate', (event) => {
+    if (event.target.dataset && event.target.dataset.plays) reached = event.target.currentTime;
+  }, true);
+  document.addEventListener('pause', (event) => {
+    if (event.target.dataset && event.target.dataset.plays && event.target.isConnected) stopped = !event.target.ended;
+  }, true);
+  document.addEventListener('loadeddata', (event) => {
+    const audio = event.target, plays = audio.dataset && audio.dataset.plays;
+    if (!plays) return;
+    if (plays === 'begins') { reached = 0; stopped = false; }
+    else audio.currentTime = Math.min(reached, audio.duration);
+    if (!stopped) audio.play().catch(() => {});
+  }, true);
   // Media events do not bubble: listen in the capture phase.
   for (const name of ['play', 'pause', 'seeked', 'ended', 'loadeddata'])
     document.addEventListener(name, (event) => {
