@@ -9,8 +9,8 @@ finished cell is kept: the same command continues.
 
 With --voice, measures a voice that exists against the recordings of its speaker instead:
 
-    python benchmarks/own_voice.py --corpus runs/kathleen --prompts harvard_720.txt --sentences 40 --voice kathleen \
-        --out results/kathleen.json
+    python benchmarks/own_voice.py --corpus runs/kathleen --prompts harvard_720.txt --skip 40 --sentences 60 \
+        --voice kathleen --out results/kathleen.json
 """
 
 from __future__ import annotations
@@ -81,6 +81,7 @@ def main() -> None:
     parser.add_argument("--corpus", required=True, type=Path, help="aligned feature store of one speaker")
     parser.add_argument("--prompts", required=True, help="text file with one sentence a line")
     parser.add_argument("--sentences", type=int, default=60)
+    parser.add_argument("--skip", type=int, default=0, help="sentences of the drawn order that were used before")
     parser.add_argument("--recorded", type=float, nargs="+", default=[5, 10, 20, 40, 82], help="minutes")
     parser.add_argument("--trained", type=float, nargs="+", default=[10, 30, 60], help="minutes of one core")
     parser.add_argument("--base", default="default")
@@ -93,9 +94,14 @@ def main() -> None:
     torch.set_num_threads(1)
     whole, start = FeatureStore.open(arguments.corpus), start_from(arguments.base)
     texts = [prompt.text for prompt in read_prompts(arguments.prompts)]
-    order = np.random.default_rng(arguments.seed).permutation(len(texts))[: arguments.sentences]
+    order = np.random.default_rng(arguments.seed).permutation(len(texts))[arguments.skip :][: arguments.sentences]
     texts = [texts[place] for place in order]
-    settings = {"prompts": Path(arguments.prompts).name, "sentences": len(texts), "seed": arguments.seed}
+    settings = {
+        "prompts": Path(arguments.prompts).name,
+        "sentences": len(texts),
+        "skip": arguments.skip,
+        "seed": arguments.seed,
+    }
     if arguments.voice:
         found = measure(
             Voice.load(arguments.voice), whole, texts, arguments.work / "samples", vocoder=arguments.vocoder
