@@ -243,7 +243,7 @@ class Aligner:
         kept = np.where(script.kind == OTHER, -2, script.word)
         kept = np.flatnonzero(np.isin(kept, [-1, *script.word[present]]) | np.isin(np.arange(len(kept)), present))
         states = np.flatnonzero(np.isin(graph.unit, kept))
-        row = build([graph.units[unit] for unit in kept])
+        row = build([graph.units[unit] for unit in kept.tolist()])
         place_in_row = np.searchsorted(states, path).astype(np.int32)
         posterior = search.posterior(scores[:, states], change, row, place_in_row, sharpness=SHARPNESS)
         edges = np.append(firsts, len(path)).astype(np.float64)
