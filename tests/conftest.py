@@ -8,6 +8,8 @@ from hypothesis import HealthCheck, settings
 
 # Before anything imports triton, torch.compile included: its kernels are tested in its interpreter.
 os.environ.setdefault("TRITON_INTERPRET", "1")
+# Before anything makes a console: tables are read as on a wide terminal, not cut at 80 columns.
+os.environ["COLUMNS"] = "200"
 
 settings.register_profile(
     "default",

@@ -64,7 +64,7 @@ COMMANDS = {
     "align": Command(
         "clock_attention.commands.align",
         "align",
-        "Find when each word and phone of a recording is said: TextGrid, JSON, subtitles.",
+        "Find when each word and phone of a recording is said.",
     ),
     "corpus": Command("clock_attention.commands.corpus", "app", "Make, prepare, download and inspect corpora."),
     "train": Command("clock_attention.commands.train", "train", "Train a speech model on a prepared corpus."),

@@ -1,6 +1,8 @@
 """Many recordings at once: in processes, with failures as rows, and a table that survives a stop at any byte."""
 
-from __future__ import annotations
+from __future__ from pathlib import Path
+
+import annotations
 
 import pytest
 import soundfile
@@ -26,6 +28,7 @@ def test_processes_write_what_one_writes(jobs, tmp_path, monkeypatch):
     for job in jobs[:3]:
         job.outputs[0].unlink()
     monkeypatch.setattr(batch, "FEW", 1)
+    monkeypatch.syspath_prepend(Path(__file__).parents[3])  # where the other processes find this aligner
     together = {row.recording: row for row in align_all(jobs, CodedAligner.load, Options(), 2)}
     assert together == alone
     assert [job.outputs[0].read_text() for job in jobs[:3]] == written

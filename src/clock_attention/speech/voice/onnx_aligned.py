@@ -10,6 +10,7 @@ import onnx
 
 from clock_attention.speech.model.aligned import (
     MOST_FRAMES,
+    SHORTEST_SILENCE,
     SILENCE_AFTER,
     SILENCE_BEFORE,
     AlignedModel,
@@ -32,6 +33,7 @@ class TextSide(NamedTuple):
     optional: str  # may take none (B, T + 2)
     padding: str  # (B, T + 2)
     last: str  # place of the last silence (B, 1)
+    unhurried: str  # frames that fast speech leaves to each token (B, T + 2)
 
 
 class AlignedGraph(AcousticGraph):
@@ -74,14 +76,15 @@ class AlignedGraph(AcousticGraph):
             self.add("GreaterOrEqual", ids, self.value(symbols, np.int64)),
         )
         natural = self.natural(self.column(timing, 0), optional, padding, first, last)
-        return TextSide(x, self.column(timing, 1), natural, optional, padding, end)
+        unhurried = self.add("Gather", self.value(model.unhurried), ids)
+        return TextSide(x, self.column(timing, 1), natural, optional, padding, end, unhurried)
 
     def natural(self, log_duration: str, optional: str, padding: str, first: str, last: str) -> str:
         """`natural_durations`.  (B, T + 2)"""
         frames = self.minus(self.add("Exp", log_duration), 1.0)
         frames = self.where(self.add("IsNaN", frames), 1.0, frames)
         frames = self.binary("Min", frames, MOST_FRAMES)
-        none = self.add("And", optional, self.add("Less", frames, self.value(1.0)))
+        none = self.add("And", optional, self.add("Less", frames, self.value(SHORTEST_SILENCE)))
         frames = self.where(none, 0.0, self.binary("Max", frames, 1.0))
         frames = self.where(padding, 0.0, frames)
         return self.where(first, SILENCE_BEFORE, self.where(last, SILENCE_AFTER, frames))
@@ -96,12 +99,17 @@ class AlignedGraph(AcousticGraph):
 
     def fitted(self, text: TextSide, wanted: str) -> str:
         """`fitted_durations`: whole frames that sum to `wanted` (B, 1).  (B, T + 2), float"""
-        needed = self.add("Not", self.add("Or", text.optional, text.padding))
-        least = self.cast(needed, FLOAT)
-        total, fewest = self.total(text.natural, 1), self.total(least, 1)
+        spoken = self.cast(self.add("Not", self.add("Or", text.optional, text.padding)), FLOAT)
+        total = self.total(text.natural, 1)
+        unhurried = self.times(spoken, self.add("Min", text.natural, text.unhurried))
+        enough = self.add("LessOrEqual", self.total(unhurried, 1), wanted)
+        least = self.where(enough, unhurried, spoken)
+        fewest = self.total(least, 1)
+        faster = self.binary("Min", self.over(wanted, total), 1.0)
+        hurried = self.where(text.optional, self.times(text.natural, faster), text.natural)
         room = self.binary("Max", self.minus(wanted, fewest), 0.0)
-        share = self.over(room, self.binary("Max", self.minus(total, fewest), 1e-6))
-        squeezed = self.plus(least, self.times(self.minus(text.natural, least), share))
+        share = self.over(room, self.binary("Max", self.minus(self.total(hurried, 1), fewest), 1e-6))
+        squeezed = self.plus(least, self.times(self.minus(hurried, least), share))
         scaled = self.over(self.times(text.natural, wanted), total)
         plain = self.add(
             "Or", self.add("GreaterOrEqual", wanted, total), self.add("Less", wanted, fewest)
