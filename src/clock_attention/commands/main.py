@@ -75,7 +75,10 @@ COMMANDS = {
     ),
     "voice": Command("clock_attention.commands.voice", "app", "Make a voice of your recordings.", "evaluation"),
     "voices": Command(
-        "clock_attention.commands.voice", "voices", "List voices with their origin, licence and measures.", "evaluation"
+        "clock_attention.commands.voice",
+        "voices",
+        "List the voices of the package, and those in your folders, with origin, licence and measures.",
+        "evaluation",
     ),
     "vocoder": Command("clock_attention.commands.vocoder", "app", "Train a small vocoder on recordings."),
     "evaluate": Command(

@@ -1,8 +1,8 @@
 """Many recordings at once: in processes, with failures as rows, and a table that survives a stop at any byte."""
 
-from __future__ from pathlib import Path
+from __future__ import annotations
 
-import annotations
+from pathlib import Path
 
 import pytest
 import soundfile
