@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import soundfile
 
+from clock_attention.serve.engine import Job
 from tests.serve.conftest import quick_vocoder, running, tiny_desk
 
 TEXT = "The birch canoe slid. Glue the sheet to it. It is easy to tell."
@@ -237,13 +238,16 @@ def test_a_full_queue_turns_away_at_once_and_serves_the_others(slow):
 
 
 @pytest.mark.parametrize("stream", [True, False])
-def test_work_stops_when_the_client_leaves(slow, stream):
+def test_work_stops_when_the_client_leaves(slow, stream, monkeypatch):
+    noticed, cancel = threading.Event(), Job.cancel
+    monkeypatch.setattr(Job, "cancel", lambda job: (cancel(job), noticed.set()))
     desk = tiny_desk(slow, workers=1)
     with running(desk) as address:
         body = {"input": TEXT, "stream": stream}
         with pytest.raises(httpx.ReadTimeout):
             httpx.post(f"{address}/v1/audio/speech", json=body, timeout=httpx.Timeout(30, read=0.5))
         wait_for(lambda: slow.said, "the request")
+        assert noticed.wait(60)
         slow.go.set()
         wait_for(lambda: desk.engine.open_jobs == 0, "the end of the job")
         assert len(slow.said) == 1

@@ -80,7 +80,7 @@ COMMANDS = {
         "List the voices of the package, and those in your folders, with origin, licence and measures.",
         "evaluation",
     ),
-    "vocoder": Command("clock_attention.commands.vocoder", "app", "Train a small vocoder on recordings."),
+    "vocoder": Command("clock_attention.commands.vocoder", "app", "Train a small vocoder."),
     "evaluate": Command(
         "clock_attention.commands.evaluate",
         "evaluate",
