@@ -177,7 +177,8 @@ def page(speaker: Speaker) -> gr.Blocks:
         with sentences():
             label, plays = "Speech with its words and phonemes", "begins"
             for speech in speaker.speak_in_steps(text, decoding=decoding, pace=pace, duration=duration):
-                yield player(speech, label, plays), *(gr.skip(),) * 3  # heard while the rest is made
+                former = (gr.DownloadButton(interactive=False),) * 2  # are of another text
+                yield player(speech, label, plays), gr.skip(), *former  # heard while the rest is made
                 plays = "continues"
             figure, sound, timestamps = speaker.files(speech)
             downloads = (gr.DownloadButton(value=path, interactive=True) for path in (sound, timestamps))
