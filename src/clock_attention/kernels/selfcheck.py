@@ -73,6 +73,7 @@ def check(device: torch.device) -> bool:
         )
         return False
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(path, json.dumps({**known, name: errors}, indent=1))
     except OSError as error:
         logger.info("the verdict on %s is not kept: %s", name, error)

@@ -313,6 +313,8 @@ def remember(ctx, inputs, output) -> None:  # type: ignore[no-untyped-def]
 
 
 def differentiate(ctx, grad_out, grad_softmax, grad_weights):  # type: ignore[no-untyped-def]
+    if grad_weights is not None and grad_weights.dim() != 4:
+        grad_weights = None  # a compiled graph has gradients also for the empty tensor that stands for no weights
     if grad_out is None and grad_weights is None:
         return (None,) * 13
     out, softmax, weights, *inputs = ctx.saved_tensors
