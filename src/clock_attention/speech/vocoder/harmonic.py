@@ -4,7 +4,7 @@
 
 The first term is the voice, the second everything that is not periodic. The pitch is estimated from the mel. Spectra
 have 601 bins every 300 samples at 24 kHz, as in hibari-tts (Apache-2.0), whose decoder the blocks and the head were
-initialised with: what was learned here is to read its features from a mel, then all of it on recordings.
+initialised with: what was learned here is to read its features from a mel.
 """
 
 from __future__ import annotations
