@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from clock_attention.speech.corpus.checks import Recording
 from clock_attention.speech.corpus.ljspeech import SUFFIXES, read_folder
 from clock_attention.speech.corpus.metadata import read_utf8
+from clock_attention.speech.corpus.sources import visible
 from clock_attention.speech.corpus.store import Rejection
 
 # A .lab may also hold labels, such as those that `align` writes; a .txt beside it is then the transcript.
@@ -65,15 +66,6 @@ def search(folder: Path) -> tuple[list[Recording], list[Rejection], list[Path]]:
     stems = {path.with_suffix("") for path in audio}
     lonely = [path for path in files if path.suffix.lower() in TRANSCRIPTS and path.with_suffix("") not in stems]
     return good, bad, lonely
-
-
-def visible(folder: Path) -> Iterator[Path]:
-    for path in folder.iterdir():
-        if not path.name.startswith("."):
-            if path.is_dir():
-                yield from visible(path)
-            else:
-                yield path
 
 
 def paired(audio: Iterable[Path], folder: Path) -> tuple[list[Recording], list[Rejection]]:

@@ -41,7 +41,7 @@ def find_sources(folder: str | Path) -> tuple[list[Source], list[Rejection]]:
         return [Source(row.id, row.path, row.text) for row in recordings if row.path], rejected + missing
     sources, rejected = [], []
     known: set[str] = set()
-    for path in sorted(visible(folder)):
+    for path in sorted(path for path in visible(folder) if path.suffix.lower() in AUDIO):
         name = plain_id(path.relative_to(folder).with_suffix("").as_posix())
         if fault := id_fault(name):
             rejected.append(Rejection(name, "bad id", fault))
@@ -60,14 +60,13 @@ def find_sources(folder: str | Path) -> tuple[list[Source], list[Rejection]]:
 
 
 def visible(folder: Path) -> Iterator[Path]:
-    """Sound files in a folder and below; hidden ones are left alone."""
+    """Files in a folder and below; hidden ones are left alone."""
     for path in folder.iterdir():
-        if path.name.startswith("."):
-            continue
-        if path.is_dir():
-            yield from visible(path)
-        elif path.suffix.lower() in AUDIO:
-            yield path
+        if not path.name.startswith("."):
+            if path.is_dir():
+                yield from visible(path)
+            else:
+                yield path
 
 
 def text_beside(path: Path) -> str | None:

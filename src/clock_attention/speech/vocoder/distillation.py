@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn.functional import binary_cross_entropy_with_logits
+from torch.nn.functional import binary_cross_entropy_with_logits, pad
 
 from clock_attention.speech.audio.mel import MelSpectrogram
 from clock_attention.speech.audio.wave import resample
@@ -35,6 +35,9 @@ from clock_attention.speech.vocoder.harmonic_synthesis import LEAST_HERTZ
 FEATURES = "/dec_in/Conv_output_0"  # the decoder's input in hibari's graph
 HIGHEST_SPEED, LOWEST_SPEED = 1.4, 0.75  # speeds of the teacher's readings
 FAINTEST = -4.0  # log magnitude below which spectra are not compared
+# Spectra that a recording must have beyond a crop, and among how many of them a crop may begin.
+SPARE, STARTS = 64, 40
+SILENT = math.log(1e-5)
 
 
 @dataclass(frozen=True)
@@ -127,7 +130,7 @@ def distil(
     teacher, network = TeacherDecoder(), HarmonicNetwork(config)
     decoder = teacher.decoder_state()
     network.load_state_dict(decoder, strict=False)
-    examples = [e for e in teacher.examples(texts, config, options.seed) if len(e.features) > options.frames + 64]
+    examples = [e for e in teacher.examples(texts, config, options.seed) if len(e.features) > options.frames + SPARE]
     if not examples:
         raise ValueError(f"none of {len(texts)} texts lasts long enough: give sentences of some ten words and more")
     every = torch.cat([example.features for example in examples])
@@ -156,18 +159,25 @@ def distil(
 def crops(
     examples: Sequence[Example], options: Distillation, config: HarmonicConfig, generator: np.random.Generator
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Mel (B, T, n_mels), features (B, N, width) and F0 (B, N) of random crops that begin where both grids meet."""
+    """Mel (B, T, n_mels), features (B, N, width) and F0 (B, N) of random crops."""
     rows = []
-    length = math.ceil(options.frames * config.ratio) + 1
     for example in (examples[i] for i in generator.integers(len(examples), size=options.batch)):
-        first = int(generator.integers(0, len(example.features) - options.frames - 63))
-        offsets = np.arange(first, first + 40) * config.ratio
-        first += int(np.abs(offsets - offsets.round()).argmin())
-        begin, inner = round(first * config.ratio), slice(first, first + options.frames)
-        rows.append((example.mel[begin : begin + length], example.features[inner], example.frequency[inner]))
+        mel, inner = crop(example.mel, len(example.features), options.frames, config.ratio, generator)
+        rows.append((mel, example.features[inner], example.frequency[inner]))
     mels, features, frequencies = zip(*rows, strict=True)
-    mels = tuple(torch.nn.functional.pad(mel, (0, 0, 0, length - len(mel)), value=math.log(1e-5)) for mel in mels)
     return torch.stack(mels), torch.stack(features), torch.stack(frequencies)
+
+
+def crop(
+    mel: Tensor, available: int, frames: int, ratio: float, generator: np.random.Generator
+) -> tuple[Tensor, slice]:
+    """Mel frames (T, n_mels) and which of the available spectra, of a random crop that begins where both grids meet."""
+    first = int(generator.integers(0, available - frames - SPARE + 1))
+    offsets = np.arange(first, first + STARTS) * ratio
+    first += int(np.abs(offsets - offsets.round()).argmin())
+    begin, length = round(first * ratio), math.ceil(frames * ratio) + 1
+    cut = mel[begin : begin + length]
+    return pad(cut, (0, 0, 0, length - len(cut)), value=SILENT), slice(first, first + frames)
 
 
 def distillation_losses(

@@ -17,8 +17,16 @@ from clock_attention.files import make_folder, replacing, write_atomically
 from clock_attention.speech.audio.wave import load_audio
 from clock_attention.speech.vocoder.analysis import Analysed, Analysis
 from clock_attention.speech.vocoder.checked_weights import packed_weights
-from clock_attention.speech.vocoder.distillation import pitch_losses
-from clock_attention.speech.vocoder.harmonic import FFT, HOP, HarmonicNetwork, load_network, mel_places, normalised
+from clock_attention.speech.vocoder.distillation import SILENT, SPARE, crop, pitch_losses
+from clock_attention.speech.vocoder.harmonic import (
+    FFT,
+    HOP,
+    RATE,
+    HarmonicNetwork,
+    load_network,
+    mel_places,
+    normalised,
+)
 from clock_attention.speech.vocoder.harmonic_synthesis import (
     excitation,
     filled_spectra,
@@ -74,26 +82,21 @@ class Crops:
 
     def __init__(self, analysed: Sequence[Analysed], ratio: float, frames: int) -> None:
         self.ratio, self.frames = ratio, frames
-        self.usable = [each for each in analysed if len(each.frequency) > frames + 64]
+        self.usable = [each for each in analysed if len(each.frequency) > frames + SPARE]
         if not self.usable:
-            seconds = (frames + 64) * 0.0125
+            seconds = (frames + SPARE) * HOP / RATE
             raise ValueError(f"none of {len(analysed)} recordings lasts {seconds:.1f} seconds, which a crop needs")
         lengths = np.array([len(each.frequency) for each in self.usable], float)
         self.shares = lengths / lengths.sum()
 
     def draw(self, count: int, generator: np.random.Generator) -> tuple[Tensor, Tensor, Tensor]:
-        """Mel (B, T, n_mels), F0 (B, N) and wave (B, N · HOP), of crops that begin where both grids meet."""
+        """Mel (B, T, n_mels), F0 (B, N) and wave (B, N · HOP) of random crops, louder or softer than recorded."""
         rows = []
-        length = math.ceil(self.frames * self.ratio) + 1
         for each in (self.usable[i] for i in generator.choice(len(self.usable), count, p=self.shares)):
-            first = int(generator.integers(0, len(each.frequency) - self.frames - 63))
-            offsets = np.arange(first, first + 40) * self.ratio
-            first += int(np.abs(offsets - offsets.round()).argmin())
-            begin, end = round(first * self.ratio), first + self.frames
+            mel, inner = crop(each.mel, len(each.frequency), self.frames, self.ratio, generator)
             gain = math.exp(0.3 * generator.standard_normal())
-            mel = (each.mel[begin : begin + length] + math.log(gain)).clamp(min=math.log(1e-5))
-            mel = pad(mel, (0, 0, 0, length - len(mel)), value=math.log(1e-5))
-            rows.append((mel, each.frequency[first:end], each.wave[first * HOP : end * HOP] * gain))
+            mel = (mel + math.log(gain)).clamp(min=SILENT)
+            rows.append((mel, each.frequency[inner], each.wave[inner.start * HOP : inner.stop * HOP] * gain))
         mels, frequencies, waves = zip(*rows, strict=True)
         return torch.stack(mels), torch.stack(frequencies), torch.stack(waves)
 
