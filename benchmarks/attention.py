@@ -4,10 +4,10 @@
     python benchmarks/attention.py --only 8x4x650x100x64 --kinds random
 
 Measures forward, forward + backward, peak memory and the error against fp64 of the implementations "reference",
-"portable" and "banded" and of torch's `F.scaled_dot_product_attention` ("sdpa"). Inputs are projection outputs, so time
-normalization and clocks are included. Repetitions of all implementations are interleaved, so that other load affects
-all of them; the table has medians as ratios to SDPA in the same run, with the quartiles of the ratios by repetition in
-brackets. What exceeds the budget is measured once and marked *, or left out.
+"portable" and "banded" (also with content evidence) and of torch's `F.scaled_dot_product_attention` ("sdpa"). Inputs
+are projection outputs, so time normalization and clocks are included. Repetitions of all implementations are
+interleaved, so that other load affects all of them; the table has medians as ratios to SDPA in the same run, with the
+quartiles of the ratios by repetition in brackets. What exceeds the budget is measured once and marked *, or left out.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ from torch import Tensor
 from clock_attention import clock_attention
 
 SHAPES = ("8x4x650x100x64", "1x4x4096x1024x64", "1x4x16384x4096x64", "1x4x65536x8192x64")
-IMPLEMENTATIONS = ("sdpa", "reference", "portable", "banded", "content")
+CONTENT = "banded + content "  # and the number of channels of the content features
+IMPLEMENTATIONS = ("sdpa", "reference", "portable", "banded", f"{CONTENT}32", f"{CONTENT}64")
 ON_A_GPU = ("sdpa", "portable", "triton")
 device = torch.device("cpu")  # --device replaces it
-CONTENT = 32  # channels of the content features
 KINDS = ("random", "trained", "flat", "steps", "wide")
 LOGITS_AT_ONCE = 2**28  # the reference and a backward pass keep several tensors of this size
 LONGEST_ONCE = 20.0  # seconds: what exceeds the budget is run once; what exceeds this, not at all
@@ -74,20 +74,22 @@ def operation(
     query, key, value, scale = inputs
     if name == "sdpa":
         return lambda: F.scaled_dot_product_attention(query, key, value)
-    if name == "content":
-        content = pair or content_features(query, key)
+    if name.startswith(CONTENT):
+        content = pair or content_features(query, key, name)
         return lambda: clock_attention(
             query, key, value, content=content, impl="banded", return_weights=False, logit_scale=scale
         )[0]
     return lambda: clock_attention(query, key, value, impl=name, return_weights=False, logit_scale=scale)[0]
 
 
-def content_features(query: Tensor, key: Tensor) -> tuple[Tensor, Tensor]:
-    """Random features of both sides, scaled as for dot-product attention, with gradients if the query has one."""
-    g = torch.Generator().manual_seed(1)
-    sizes = ((*x.shape[:3], CONTENT) for x in (query, key))
-    first, second = (torch.randn(size, generator=g).to(query.dtype) for size in sizes)
-    return (first / CONTENT**0.5).requires_grad_(query.requires_grad), second.requires_grad_(query.requires_grad)
+def content_features(query: Tensor, key: Tensor, name: str) -> tuple[Tensor, Tensor]:
+    """Random features of both sides, heads split from a projection, scaled as for dot-product attention."""
+    width, g = int(name.removeprefix(CONTENT)), torch.Generator().manual_seed(1)
+    first, second = (
+        torch.randn(x.shape[0], x.shape[2], x.shape[1], width, generator=g).to(query).transpose(1, 2)
+        for x in (query, key)
+    )
+    return (first / width**0.5).requires_grad_(query.requires_grad), second.requires_grad_(query.requires_grad)
 
 
 clock = time.perf_counter  # --busy replaces it
@@ -116,24 +118,23 @@ def measure(
     cotangent = torch.randn(shape[0], shape[2], shape[1], shape[4]).transpose(1, 2).to(device)
 
     def call(name: str) -> Callable[[], object]:
-        pair = content_features(*inputs[:2]) if name == "content" else ()
+        pair = content_features(*inputs[:2], name) if name.startswith(CONTENT) else ()
         forward = operation(name, inputs, pair)
         return (lambda: torch.autograd.grad(forward(), [*leaves, *pair], cotangent)) if backward else forward
 
     times: dict[str, list[float]] = {}
     with torch.set_grad_enabled(backward):
+        calls = {name: call(name) for name in names if fits(name, shape, backward)}
         round_seconds = 0.0
-        for name in names:
-            if not fits(name, shape, backward):
-                continue
-            if (once := seconds(call(name))) <= LONGEST_ONCE:
+        for name, run in calls.items():
+            if (once := seconds(run)) <= LONGEST_ONCE:
                 times[name] = [] if once * repetitions <= budget else [once]
                 round_seconds += once
         # Timings of a few milliseconds are noisy: short operations are repeated more often.
         for _ in range(max(repetitions, min(41, int(8 / round_seconds)))):
             for name, values in times.items():
                 if len(values) != 1 or values[0] * repetitions <= budget:
-                    values.append(seconds(call(name)))
+                    values.append(seconds(calls[name]))
     return times
 
 
@@ -172,7 +173,9 @@ def largest_error(name: str, kind: str, shape: tuple[int, ...]) -> float | None:
     oracle = "reference" if shape[2] * shape[3] <= 2**23 else "portable"
     with torch.no_grad():
         doubles = [x.double() for x in (query, key, value)]
-        content = tuple(x.double() for x in content_features(query, key)) if name == "content" else None
+        content = None
+        if name.startswith(CONTENT):
+            content = tuple(x.double() for x in content_features(query, key, name))
         exact, _ = clock_attention(*doubles, content=content, impl=oracle, return_weights=False, logit_scale=scale)
         found = operation(name, (query, key, value, scale))()
     return float((found - exact).abs().max())
@@ -236,6 +239,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", nargs="*", default=SHAPES, help="shapes BxHxSxTxD")
     parser.add_argument("--kinds", nargs="*", default=KINDS, choices=KINDS)
+    parser.add_argument("--implementations", nargs="*", default=IMPLEMENTATIONS, choices=IMPLEMENTATIONS)
     parser.add_argument("--repetitions", type=int, default=9)
     parser.add_argument("--budget", type=float, default=60.0, help="seconds for all repetitions of one measurement")
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
@@ -246,6 +250,9 @@ def main() -> None:
     parser.add_argument("--peak", nargs=3, metavar=("IMPL", "SHAPE", "DIRECTION"), help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     torch.manual_seed(0)
+    # Once a block this large is freed, glibc keeps freed memory instead of asking for fresh pages in every call. In a
+    # training this is so from the first step on.
+    torch.ones(31 * 2**20, dtype=torch.uint8)
     if arguments.peak:
         print_peak(*arguments.peak)
         return
@@ -254,7 +261,7 @@ def main() -> None:
         if not torch.cuda.is_available():
             parser.error("--device: got 'cuda', but there is no GPU here (torch.cuda.is_available() is False)")
         device, arguments.no_memory = torch.device("cuda"), True
-    names = ON_A_GPU if arguments.device == "cuda" else IMPLEMENTATIONS
+    names = ON_A_GPU if arguments.device == "cuda" else tuple(arguments.implementations)
     if arguments.busy:
         clock = time.process_time
         torch.set_num_threads(1)
@@ -290,8 +297,11 @@ def report(row: dict) -> None:
     for name in times:
         error = "–" if errors[name] is None else f"{errors[name]:.1e}"
         peak = "" if memory.get(name) is None else f"{memory[name]:9.1f} MiB"
-        text = f"  {name:10s} {statistics.median(times[name]) * 1e3:10.2f} ms   ÷ SDPA {ratio_text(times, name):20s}"
+        text = f"  {name:19s} {statistics.median(times[name]) * 1e3:10.2f} ms   ÷ SDPA {ratio_text(times, name):20s}"
         print(f"{text} error {error:8s}{peak}", flush=True)
+        if name.startswith(CONTENT) and "banded" in times:
+            ratios = [a / b for a, b in zip(times[name], times["banded"], strict=False)]
+            print(f"  {'':19s} ÷ banded {statistics.median(ratios):.2f}", flush=True)
 
 
 def growth(results: list[dict]) -> None:

@@ -4,7 +4,7 @@
     python benchmarks/triton_resources.py --only sm_80 --widths 64               # a part, to standard output
 
 Each kernel is compiled for A100 (sm_80), H100 (sm_90), B200 (sm_100) and MI300 (gfx942) with the tile sizes that
-`kernels/triton/geometry.py` gives it, for each head width, in fp32 and bf16, plain ("plain") and with everything that
+`kernels/triton/geometry.py` gives it, for each head width, in fp32, bf16 and fp16, plain ("plain") and with all that
 costs resources at once ("full": content of the head's width, the log-variance term, gradients of the weights, both
 masks). The budget: 0 bytes spilled and at least 25 % of a multiprocessor's threads resident. Exit code 1 if exceeded.
 """
@@ -12,19 +12,22 @@ masks). The budget: 0 bytes spilled and at least 25 % of a multiprocessor's thre
 from __future__ import annotations
 
 import argparse
+import ast
+import contextlib
 import hashlib
+import io
+import itertools
 import json
 import os
 import re
-import subprocess
 import sys
-import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+KERNELS = Path(__file__).parents[1] / "src/clock_attention/kernels/triton"
 TARGETS = {
     "sm_80": ("cuda", 80, 32),
     "sm_90": ("cuda", 90, 32),
@@ -55,8 +58,8 @@ ELEMENTS = ("value", "grad_value", "content", "key_content", "grad_content")
 WHOLE = ("heads", "queries", "keys", "tiles", "key_tiles", "steps", "halvings", "width", "value_width",
          "content_width")  # fmt: skip
 REAL = ("spread", "eps", "tolerance")
-TYPES = {"clock": "*fp64", "grad_clock": "*fp64", "fill": "*i32", "key_fill": "*i32", "ranges": "*i32",
-         "key_counts": "*i32", "live": "*u8", "key_live": "*u8"}  # fmt: skip
+TYPES = {"clock": "*fp64", "grad_clock": "*fp64", "grad_scale": "*fp64", "fill": "*i32", "key_fill": "*i32",
+         "ranges": "*i32", "key_counts": "*i32", "live": "*u8", "key_live": "*u8"}  # fmt: skip
 
 
 def argument_type(name: str, dtype: str) -> str:
@@ -71,11 +74,11 @@ def kernels(width: int, full: bool, target: str, dtype: str) -> dict[str, tuple[
     """Every kernel with its constants and launch options."""
     import torch
 
-    from clock_attention.kernels.triton import backward, forward, geometry, readings, step
-    from clock_attention.kernels.triton.operator import CHUNK, FIELDS
+    from clock_attention.kernels.triton import backward_keys, backward_queries, forward, geometry, readings, step
+    from clock_attention.kernels.triton.meeting import CHUNK, FIELDS
 
     content = width if full else 0
-    element = torch.float32 if dtype == "fp32" else torch.bfloat16
+    element = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}[dtype]
     cut = geometry.tile_geometry(width, width, content, element)
     limit = {} if target.startswith("gfx") else {"maxnreg": geometry.REGISTERS}
     block = geometry.block_width(width)
@@ -86,38 +89,33 @@ def kernels(width: int, full: bool, target: str, dtype: str) -> dict[str, tuple[
         "KEY_MASKED": full, "FIELDS": FIELDS, "CHUNK": CHUNK,
         "PRECISION": "ieee" if target.startswith("gfx") else "tf32x3",
     }  # fmt: skip
-    # Where one launch does not hold the gradients of all keys, two do.
-    parts = ["key_gradients"] if cut.keys_at_once else ["key_gradients of values", "key_gradients of clocks"]
+    by_query, by_key = backward_queries.query_gradients, backward_keys.key_gradients
     found = {
-        "read_clock": (readings.read_clock, cut, geometry.READING_WARPS),
-        "choose_tiles": (readings.choose_tiles, cut, geometry.choosing_warps(width)),
-        "attend_tile": (forward.attend_tile, cut, cut.forward_warps),
-        "write_weights": (forward.write_weights, cut, cut.forward_warps),
-        "query_gradients": (backward.query_gradients, cut, cut.query_warps),
-        **dict.fromkeys(parts, (backward.key_gradients, cut, cut.key_warps)),
-        "attend_step": (
-            step.attend_step,
-            geometry.Geometry(1, geometry.step_keys(width)),
-            geometry.STEP_WARPS,
-        ),
+        "read_clock": (readings.read_clock, geometry.READING_WARPS, {}),
+        "choose_tiles": (readings.choose_tiles, geometry.choosing_warps(width), {}),
+        "attend_tile": (forward.attend_tile, cut.forward_warps, {}),
+        "write_weights": (forward.write_weights, cut.forward_warps, {}),
+        **{part_name("query_gradients", p): (by_query, cut.query_warps, p) for p in cut.query_parts(full)},
+        "far_scales": (backward_queries.far_scales, cut.key_warps, {}),
+        **{part_name("key_gradients", p): (by_key, cut.key_warps, p) for p in cut.key_parts(full)},
+        "attend_step": (step.attend_step, geometry.STEP_WARPS, {"BLOCK": 1, "KEY_BLOCK": geometry.step_keys(width)}),
     }
+    tile = {"BLOCK": cut.queries, "KEY_BLOCK": cut.keys}
     return {
-        name: (
-            kernel,
-            {
-                **constants,
-                "BLOCK": cut.queries,
-                "KEY_BLOCK": cut.keys,
-                "VALUES": "clocks" not in name,
-                "CLOCKS": "values" not in name,
-            },
-            {"num_warps": warps, "num_stages": 1, **limit},
-        )
-        for name, (kernel, cut, warps) in found.items()
+        name: (kernel, {**constants, **tile, **part}, {"num_warps": warps, "num_stages": 1, **limit})
+        for name, (kernel, warps, part) in found.items()
     }
 
 
-def compile_kernel(kernel: Any, constants: dict[str, Any], options: dict[str, int], target: str, dtype: str) -> Any:
+def part_name(kernel: str, part: dict[str, bool]) -> str:
+    """All gradients of a side do not fit in one launch."""
+    return f"{kernel} of {' and '.join(name.lower() for name, on in part.items() if on)}"
+
+
+def compile_kernel(
+    kernel: Any, constants: dict[str, Any], options: dict[str, int], target: str, dtype: str
+) -> tuple[Any, str]:
+    """The compiled kernel and what the assembler said."""
     import triton
     from triton.backends.compiler import GPUTarget
     from triton.compiler import ASTSource
@@ -132,27 +130,17 @@ def compile_kernel(kernel: Any, constants: dict[str, Any], options: dict[str, in
         if signature[name].startswith("*") or (re.fullmatch(r".*_[bhs]", name) and constants["WIDTH"] % 16 == 0)
     }
     source = ASTSource(fn=kernel, signature=signature, constexprs=constants, attrs=aligned)
-    return triton.compile(source, target=GPUTarget(*TARGETS[target]), options=dict(options))
+    triton.knobs.compilation.always_compile = True  # what comes from a cache was assembled without a word
+    triton.knobs.nvidia.dump_ptxas_log = True
+    with contextlib.redirect_stdout(io.StringIO()) as log:
+        compiled = triton.compile(source, target=GPUTarget(*TARGETS[target]), options=dict(options))
+    return compiled, log.getvalue()
 
 
-def nvidia_usage(compiled: Any, target: str) -> tuple[int, int]:
-    """Registers per thread and bytes spilled, from ptxas."""
-    import triton
-
-    ptxas = Path(triton.__file__).parent / "backends/nvidia/bin" / "ptxas-blackwell"  # the newer of the two
-    if not ptxas.exists():
-        ptxas = ptxas.with_name("ptxas")
-    ptx = compiled.asm["ptx"]
-    arch = re.search(r"\.target (sm_\w+)", ptx)
-    assert arch is not None
-    with tempfile.NamedTemporaryFile("w", suffix=".ptx") as file:
-        file.write(ptx)
-        file.flush()
-        command = [str(ptxas), "-v", f"-arch={arch[1]}", file.name, "-o", os.devnull]
-        text = subprocess.run(command, capture_output=True, text=True, check=True).stderr
-    registers = int(re.search(r"Used (\d+) registers", text)[1])  # type: ignore[index]
-    spilled = sum(int(n) for n in re.findall(r"(\d+) bytes spill (?:stores|loads)", text))
-    return registers, spilled
+def nvidia_usage(log: str) -> tuple[int, int]:
+    """Registers per thread and bytes spilled, as Triton's own call of ptxas reports them."""
+    registers = int(re.search(r"Used (\d+) registers", log)[1])  # type: ignore[index]
+    return registers, sum(int(n) for n in re.findall(r"(\d+) bytes spill (?:stores|loads)", log))
 
 
 def amd_usage(compiled: Any) -> tuple[int, int]:
@@ -180,11 +168,35 @@ def occupancy(target: str, registers: int, shared: int, warps: int) -> float:
     return min(blocks, 32) * warps / chip.warps
 
 
-def fingerprint() -> str:
-    """Of every source that decides what is compiled: a table of other sources is stale."""
-    folder = Path(__file__).parents[1] / "src/clock_attention/kernels/triton"
-    files = ("scores.py", "readings.py", "forward.py", "backward.py", "step.py", "geometry.py")
-    return hashlib.sha256(b"".join((folder / name).read_bytes() for name in files)).hexdigest()[:16]
+SOURCES = tuple(
+    KERNELS / f"{name}.py" for name in ("scores", "readings", "forward", "backward_queries", "backward_keys", "step")
+)
+
+
+def digest(files: Sequence[Path], without: Sequence[str] = ()) -> str:
+    """Of what the sources do: comments, docstrings, layout and what has one of these names are left out."""
+    trees = [ast.parse(file.read_text(encoding="utf-8")) for file in files]
+    for tree in trees:
+        tree.body = [node for node in tree.body if getattr(node, "name", None) not in without]
+        for node in ast.walk(tree):
+            if isinstance(node, (ast.Module, ast.FunctionDef, ast.ClassDef)) and ast.get_docstring(node) is not None:
+                del node.body[0]
+    return hashlib.sha256("".join(map(ast.dump, trees)).encode()).hexdigest()[:16]
+
+
+def fingerprint(sources: str, constants: dict[str, Any], options: dict[str, int]) -> str:
+    """Of all that decides what a variant is compiled to: a row with another one is stale."""
+    return hashlib.sha256(repr((sources, sorted(constants.items()), sorted(options.items()))).encode()).hexdigest()[:16]
+
+
+def variants() -> dict[tuple[Any, ...], str]:
+    """The identity of every row of a whole table, and its fingerprint."""
+    sources = digest(SOURCES)
+    return {
+        (name, target, dtype, width, "full" if full else "plain"): fingerprint(sources, constants, options)
+        for target, dtype, width, full in itertools.product(TARGETS, DTYPES, WIDTHS, (False, True))
+        for name, (_, constants, options) in kernels(width, full, target, dtype).items()
+    }
 
 
 def identity(row: dict[str, Any]) -> tuple[Any, ...]:
@@ -200,19 +212,21 @@ def write(path: Path, table: dict[str, Any]) -> None:
 def measure(
     target: str, dtype: str, width: int, full: bool, only: list[str] | None, done: set[tuple[Any, ...]]
 ) -> Iterator[dict[str, Any]]:
+    sources = digest(SOURCES)
     for name, (kernel, constants, options) in kernels(width, full, target, dtype).items():
         if (only and name not in only) or (name, target, dtype, width, "full" if full else "plain") in done:
             continue
-        started = time.perf_counter()
-        compiled = compile_kernel(kernel, constants, options, target, dtype)
-        registers, spilled = amd_usage(compiled) if target.startswith("gfx") else nvidia_usage(compiled, target)
+        started = time.process_time()
+        compiled, log = compile_kernel(kernel, constants, options, target, dtype)
+        registers, spilled = amd_usage(compiled) if target.startswith("gfx") else nvidia_usage(log)
         shared, warps = compiled.metadata.shared, options["num_warps"]
         yield {
             "kernel": name, "target": target, "dtype": dtype, "width": width, "options": "full" if full else "plain",
             "tile": f"{constants['BLOCK']}x{constants['KEY_BLOCK']}", "warps": warps, "registers": registers,
             "shared": shared, "spilled": spilled,
             "occupancy": round(occupancy(target, registers, shared, warps), 3),
-            "seconds": round(time.perf_counter() - started, 2),
+            "seconds": round(time.process_time() - started, 2),
+            "sources": fingerprint(sources, constants, options),
         }  # fmt: skip
 
 
@@ -234,9 +248,10 @@ def main() -> int:
     import triton
 
     rows: list[dict[str, Any]] = []
-    if arguments.out and arguments.out.exists():  # rows of the same sources are kept, so a table can grow by parts
+    if arguments.out and arguments.out.exists():  # rows that are not stale are kept, so a table can grow by parts
         known = json.loads(arguments.out.read_text())
-        rows = known["rows"] if known["sources"] == fingerprint() and known["triton"] == triton.__version__ else []
+        wanted = variants() if known["triton"] == triton.__version__ else {}
+        rows = [row for row in known["rows"] if wanted.get(identity(row)) == row["sources"]]
     done = {identity(row) for row in rows}
     for target in arguments.only:
         for width in arguments.widths:
@@ -247,7 +262,7 @@ def main() -> int:
                         mark = "" if within_budget(row) else "  OVER BUDGET"
                         print(" ".join(f"{key}={value}" for key, value in row.items()) + mark, flush=True)
                         if arguments.out:
-                            write(arguments.out, {"triton": triton.__version__, "sources": fingerprint(), "rows": rows})
+                            write(arguments.out, {"triton": triton.__version__, "rows": rows})
     over = [row for row in rows if not within_budget(row)]
     print(f"{len(rows)} variants, {len(over)} over budget")
     return 1 if over else 0

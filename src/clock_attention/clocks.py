@@ -162,8 +162,8 @@ def source_clock(x: Tensor, valid: Tensor, phi: Phi, variance: str, eps: float) 
 def local_variance(key_valid: Tensor, dtype: torch.dtype) -> Tensor:
     """½/T² from either side: an error of one token, however long the sequence.  (B, 1, 1)
 
-    The bridge and the diffusive variance hold for clocks that are left alone. An autoregressive target hears what it
-    has just produced and finds its place again at every token, so its error does not grow with length; a variance
+    The bridge and the diffusive variance hold for clocks that are left alone. An autoregressive target depends on its
+    own last output and finds its place again at every token, so its error does not grow with length; a variance
     that does would blur long sequences more than any seen in training.
     """
     tokens = key_valid.sum(-1).clamp(min=1).to(dtype)

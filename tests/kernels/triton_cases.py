@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-import inspect
+import functools
 import random
-from dataclasses import asdict, dataclass, field
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass, field, replace
+from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
@@ -25,43 +27,66 @@ CLOCKS: list[dict[str, Any]] = [
     {"clocks": "causal", "pace": 2.5, "causal_norm": "rms"},
 ]
 OUTPUT, GRADIENT = 2e-5, 1e-4  # fp32, relative to the largest element or 1
+WIDTHS = (8, 12, 16, 24, 32, 40, 64, 80, 128, 200, 256)
+NARROW = 2000  # cases of narrow heads
 LENGTHS = (1, 2, 3, 4, 5, 6, 7, 9, 11, 13, 15, 16, 17, 31, 33, 49)
 
 
 def patch_interpreter() -> None:
-    """Make the interpreter faster and its bf16 right.
+    """Make the interpreter faster, its bf16 right and its TF32 that of the matrix units.
 
-    It replaces triton's functions anew in every launch and call, where once is enough, and its matrix product takes the
-    bits of bf16 for integers.
+    It replaces triton's functions anew in every launch and call, where once is enough, looks for overflows of 32 bits
+    in every sum and makes a table of types for every cast: half its time. Its matrix product takes the bits of bf16
+    for integers, and fp32 as it is, where matrix units multiply numbers of 11 bits.
     """
     from triton.runtime import interpreter
 
     if getattr(interpreter._patch_lang, "once", False):
         return
-    multiply = interpreter.InterpreterBuilder.create_dot
-
-    def create_dot(self: Any, a: Any, b: Any, *rest: Any) -> Any:
-        wide = [
-            interpreter.TensorHandle((x.data.astype(np.uint32) << 16).view(np.float32), interpreter.tl.float32)
-            if x.dtype.scalar == interpreter.tl.bfloat16
-            else x
-            for x in (a, b)
-        ]
-        return multiply(self, *wide, *rest)
-
-    interpreter.InterpreterBuilder.create_dot = create_dot
+    interpreter.InterpreterBuilder.create_dot = multiply
+    interpreter.interpreter_builder.options = replace(interpreter.interpreter_builder.options, sanitize_overflow=False)
+    of_element = functools.cache(interpreter._get_np_dtype)
+    interpreter._get_np_dtype = lambda type: np.dtype(np.uint64) if type.scalar.is_ptr() else of_element(type.scalar)
     original, patched = interpreter._patch_lang, set()
-    language = (interpreter.tl, interpreter.tl.core)
+    nothing_to_restore = SimpleNamespace(restore=lambda: None)
 
-    def patch(function: Any) -> mock.Mock:
-        modules = {id(x) for x in function.__globals__.values() if inspect.ismodule(x) and x in language}
-        if not modules <= patched:
+    def patch(function: Any) -> SimpleNamespace:
+        if id(function.__globals__) not in patched:
             original(function)
-            patched.update(modules)
-        return mock.Mock(restore=lambda: None)
+            patched.add(id(function.__globals__))
+        return nothing_to_restore
 
     patch.once = True  # type: ignore[attr-defined]
     interpreter._patch_lang = patch
+
+
+def multiply(builder: Any, a: Any, b: Any, added: Any, precision: Any, imprecise: Any) -> Any:
+    """a b + added, as a matrix unit takes it."""
+    from triton.runtime import interpreter
+
+    def wide(x: Any) -> np.ndarray:
+        if x.dtype.scalar == interpreter.tl.bfloat16:
+            return (x.data.astype(np.uint32) << 16).view(np.float32)
+        return x.data.astype(np.float32)
+
+    left, right = wide(a), wide(b)
+    if precision == interpreter._ir.INPUT_PRECISION.TF32x3 and a.dtype.scalar == interpreter.tl.float32:
+        (left, left_rest), (right, right_rest) = in_two_parts(left), in_two_parts(right)
+        product = (left_rest @ right + left @ right_rest) + (left @ right + added.data)
+    else:
+        product = left @ right + added.data
+    return interpreter.TensorHandle(product.astype(added.data.dtype), added.dtype.scalar)
+
+
+def in_two_parts(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The numbers of 11 bits that TF32 multiplies, and what they leave out, as far as another 11 bits hold it."""
+
+    def rounded(x: np.ndarray) -> np.ndarray:
+        bits = ((np.ascontiguousarray(x).view(np.uint32) + np.uint32(0x1000)) & np.uint32(0xFFFFE000)).view(np.float32)
+        return np.where(np.isfinite(x), bits, x)
+
+    first = rounded(x)
+    return first, np.where(np.isfinite(x), rounded(x - first), np.float32(0))
 
 
 @dataclass
@@ -76,7 +101,7 @@ class Case:
     width: int = 2
     value_width: int = 3
     content_width: int = 0
-    tiles: tuple[int, int] = (16, 16)
+    tiles: tuple[int, int] | None = (16, 16)  # None: as the package cuts them
     clocks: dict[str, Any] = field(default_factory=dict)
     log_variance_term: bool = False
     padding: str = "none"  # "end", "anywhere"
@@ -85,6 +110,7 @@ class Case:
     weights: bool = False
     dtype: str = "float32"
     signal: str = "random"  # "shared": both sides carry the same slow signal; "flat"; "opposite"
+    precision: str = "tf32x3"  # of fp32 products: "tf32x3" as on NVIDIA, "ieee" as on AMD
 
 
 def random_case(seed: int) -> Case:
@@ -108,7 +134,27 @@ def random_case(seed: int) -> Case:
         weights=r.random() < 0.25,
         dtype=r.choice(("float32",) * 8 + ("bfloat16", "float16")),
         signal=r.choice(("random", "random", "shared", "flat", "opposite")),
+        precision=r.choice(("tf32x3", "tf32x3", "ieee")),
     )
+
+
+def wide_case(seed: int) -> Case:
+    """As `random_case`, but with heads as wide as they are in use, cut into the package's own tiles."""
+    r = random.Random(f"wide {seed}")
+    return replace(
+        random_case(seed),
+        queries=r.choice((1, 5, 16, 17, 33)),
+        keys=r.choice((1, 4, 16, 17, 33)),
+        width=r.choice(WIDTHS),
+        value_width=r.choice(WIDTHS),
+        content_width=r.choice((0, r.choice(WIDTHS))),
+        tiles=None,
+    )
+
+
+def numbered_case(number: int) -> Case:
+    """Narrow heads with tiles of all shapes first, then wide ones."""
+    return random_case(number) if number < NARROW else wide_case(number)
 
 
 def tensors(case: Case) -> tuple[list[Tensor], dict[str, Tensor]]:
@@ -118,6 +164,9 @@ def tensors(case: Case) -> tuple[list[Tensor], dict[str, Tensor]]:
     if case.content_width:
         sizes += [(case.queries, case.content_width), (case.keys, case.content_width)]
     found = [torch.randn(case.batch, case.heads, *size, generator=g, dtype=torch.float64) for size in sizes]
+    if case.content_width > 4:
+        for x in found[3:]:
+            x.mul_(case.content_width**-0.25)  # as 1/√d does for dot products
     for x, length, sign in ((found[0], case.queries, 1), (found[1], case.keys, -1)):
         ramp = torch.linspace(0, 1, length, dtype=torch.float64)[:, None]
         if case.signal == "shared":
@@ -172,13 +221,16 @@ def largest(found: list[Tensor], truth: list[Tensor]) -> list[float]:
 
 
 def run_interpreted(case: Case) -> list[Tensor]:
-    from clock_attention.kernels.triton import geometry, operator
+    from clock_attention.kernels.triton import geometry, meeting
 
     patch_interpreter()
-    with (
-        mock.patch.object(geometry, "tile_geometry", return_value=geometry.Geometry(*case.tiles)),
-        mock.patch.object(operator, "DROPPED", 0.0 if case.full_band else operator.DROPPED),
-    ):
+    with ExitStack() as stack:
+        if case.tiles is not None:
+            cut = geometry.Geometry(*case.tiles)
+            stack.enter_context(mock.patch.object(geometry, "tile_geometry", return_value=cut))
+        if case.full_band:
+            stack.enter_context(mock.patch.object(meeting, "DROPPED", 0.0))
+        stack.enter_context(mock.patch.object(geometry, "precision", return_value=case.precision))
         return run(case, "triton", getattr(torch, case.dtype))
 
 
@@ -204,5 +256,5 @@ def judge(case: Case) -> dict[str, Any]:
     return {
         "case": asdict(case), "good": good or conditioned, "ill_conditioned": conditioned,
         "output": max(errors[:results]), "gradient": max(errors[results:]),
-        "errors": errors, "bounds": bounds,
+        "of_bound": max(e / b for e, b in zip(errors, bounds, strict=True)), "errors": errors, "bounds": bounds,
     }  # fmt: skip

@@ -32,34 +32,6 @@ def test_layouts_are_read_as_they_are():
     assert joined.is_contiguous()  # joining the heads afterwards copies nothing
 
 
-@pytest.mark.parametrize(
-    ("change", "reason"),
-    [
-        ({"attn_mask": torch.zeros(6, 5, dtype=torch.bool)}, "attn_mask is given"),
-        ({"content": torch.zeros(2, 1, 6, 5)}, "content is given as scores"),
-        ({"return_logits": True}, "logits are wanted"),
-        ({"vmap": True}, "torch.func transform"),
-    ],
-)
-def test_what_it_cannot_serve_raises_by_name_and_falls_back_under_auto(change, reason):
-    query, key, value = features((2, 1, 6, 5, 4, 4), 12, torch.float32)
-
-    def call(query: torch.Tensor, impl: str) -> torch.Tensor:
-        if "vmap" in change:
-            return torch.func.vmap(lambda q: clock_attention(q[None], key[:1], value[:1], impl=impl)[0])(query)
-        return clock_attention(query, key, value, **change, impl=impl)[0]
-
-    with pytest.raises(ValueError, match=reason):
-        call(query, "banded")
-    torch.testing.assert_close(call(query, "auto"), call(query, "portable"))
-
-
-def test_other_devices_are_refused():
-    query, key, value = (x.to("meta") for x in features((2, 1, 6, 5, 4, 4), 12, torch.float32))
-    with pytest.raises(ValueError, match="runs on the CPU only"):
-        clock_attention(query, key, value, impl="banded")
-
-
 def operator_arguments(given: bool) -> tuple:
     shape = (2, 2, 20, 9, 5, 3)
     query, key, value = (x.requires_grad_() for x in features(shape, 13, torch.float32))

@@ -1,8 +1,8 @@
 """Clock attention on CPU over the band of keys that matter: fused, compiled by Numba, forward and backward.
 
-Monotone clocks make attention banded (docs/theory/kernel.md). The keys left out weigh at most 2⁻²⁴ of a row in all,
-less than fp32 rounding. Time norm, clocks, score, softmax and A·V of a head run in one task, and memory is O(S + T) per
-head.
+Monotone clocks make attention banded (docs/theory/kernel.md). The keys left out weigh at most 2⁻²⁴ of a row in all
+(2⁻⁵³ in fp64), less than rounding. Time norm, clocks, score, softmax and A·V of a head run in one task, and memory is
+O(S + T) per head.
 
     choice    which calls are served, and with which clocks
     op        `torch.ops.clock_attention.banded`, the operator, which torch.compile sees whole; its gradient

@@ -31,9 +31,14 @@ def refusal(inputs: AttentionInputs, options: ClockOptions, wanted: Wanted) -> s
 
 
 def attend(inputs: AttentionInputs, options: ClockOptions, wanted: Wanted) -> Attended:
-    """The attention over the band; see `interface`."""
+    """The attention over the band; see `interface`.
+
+    Variances estimated from the rates are close to 0 where rates hardly vary. What is left of the denominator then
+    makes logits and their slopes larger than fp32 can hold, so everything from the rates on runs in fp64.
+    """
     masks = inputs.query_valid, inputs.key_valid
-    work = torch.promote_types(torch.promote_types(inputs.query.dtype, inputs.value.dtype), torch.float32)
+    given = torch.promote_types(torch.promote_types(inputs.query.dtype, inputs.value.dtype), torch.float32)
+    work = torch.float64 if options.variance in ("empirical", "exact") else given
     query, key = inputs.query.to(work), inputs.key.to(work)
     plain = inputs.segments is None and inputs.target_range is None and not wanted.clocks
     if makes_clocks(options) and plain:
@@ -57,7 +62,7 @@ def attend(inputs: AttentionInputs, options: ClockOptions, wanted: Wanted) -> At
     out, weights = attend_clocks(
         pair, inputs.value, masks, inputs.content, inputs.logit_scale, options, return_weights=wanted.weights
     )
-    return out, weights if wanted.weights else None, None, pair if wanted.clocks else None
+    return out, weights.to(given) if wanted.weights else None, None, pair if wanted.clocks else None
 
 
 def attend_clocks(

@@ -28,6 +28,7 @@ from clock_attention.kernels.banded.simd import (
     larger,
     load,
     logarithm,
+    prefetch,
     put,
     root,
     splat,
@@ -62,6 +63,14 @@ class Trace(NamedTuple):
     factors: Any  # (width), fp64: 1/total, or 1
     statistics: Any  # (3, width): mean, 1/√(var + ε), and what rounding the mean left over
     width: int  # channels, padded to whole vectors
+
+
+class Upcoming(NamedTuple):
+    """What is read of the same steps next, and comes from memory while the clock is made: content (L, width)."""
+
+    x: Any
+    step: int
+    width: int  # 0: nothing
 
 
 @jit
@@ -142,7 +151,7 @@ def feature(x, place, mean, sharp, rest):
 
 
 @jit
-def run_clock(kind, phi, steps, channels, eps, trace, like):
+def run_clock(kind, phi, steps, channels, eps, trace, upcoming, like):
     """λ of all steps and channels, left in `trace`.
 
     Channels beyond `channels` get factor 0: they are padding to a whole vector.
@@ -163,6 +172,8 @@ def run_clock(kind, phi, steps, channels, eps, trace, like):
                 store(trace.offsets, i * width + c, cast(offset, like))
                 if i + 1 < n:
                     there = get(steps.index, i + 1)
+                    if c < upcoming.width:
+                        prefetch(upcoming.x, there * upcoming.step + c)
                     ahead = feature(x, there * steps.step + c, mean, sharp, rest)
                     if there == here + 1:  # an edge exists only between neighbours
                         middle = splat(0.5, like) * (current + ahead)
@@ -177,13 +188,15 @@ def run_clock(kind, phi, steps, channels, eps, trace, like):
 
 
 @jit
-def take_clock(steps, trace, like):
+def take_clock(steps, trace, upcoming, like):
     """A clock given in fp64 (in place of features), taken into the form `run_clock` leaves."""
     width = trace.width
     for c in range(0, width, LANES):
         store(trace.factors, c, splat(1.0, 0.0))
         for i in range(steps.count):
             reading = load(steps.x, get(steps.index, i) * steps.step + c)
+            if c < upcoming.width:
+                prefetch(upcoming.x, get(steps.index, i) * upcoming.step + c)
             if i % ANCHOR == 0:
                 store(trace.anchors, i // ANCHOR * width + c, reading)
             offset = reading - load(trace.anchors, i // ANCHOR * width + c)

@@ -41,6 +41,7 @@ from clock_attention.kernels.banded.tiles import (
     SQUARE,
     TILE,
     band_products,
+    fetch_rows,
     pack_tile,
     scores_of,
     spread_to_keys,
@@ -56,6 +57,7 @@ AVERAGES = 4
 class BackRoom(NamedTuple):
     """What a thread needs for gradients beside."""
 
+    content_key_rows: Any  # (T, content width)
     value_columns: Any  # tiles of (value width, TILE)
     grad_rows: Any  # ∂/∂o (ROWS, value width)
     grad_columns: Any  # (value width, ROWS)
@@ -231,7 +233,7 @@ def pull_tile(tile, first, queries, keys, widths, scoring, room, back, gradients
 def backward_rows(row_from, row_to, queries, keys, widths, scoring, room, back, results, gradients, like):
     """∂/∂λ_s (rows of gradients.clock), and what the block adds to every key; returns ∂/∂logit_scale."""
     grad_scale = 0.0
-    prepare_tiles(keys, widths, room, like)
+    prepare_tiles(keys, widths, back.content_key_rows, widths.content, room, like)
     for tile in range((keys.count + TILE - 1) // TILE):
         pack_tile(
             tile, keys.count, keys.value, keys.value_step, keys.index, widths.value, back.grad_rows,
@@ -239,11 +241,12 @@ def backward_rows(row_from, row_to, queries, keys, widths, scoring, room, back, 
         )  # fmt: skip
     for first in range(row_from, row_to, ROWS):
         count = min(ROWS, row_to - first)
-        prepare_block(first, count, queries, widths, room, like)
+        prepare_block(first, count, queries, widths, room.content_query_rows, room, like)
         take_gradients(first, count, queries, widths, room, back, results, gradients, like)
         first_key, last_key = get(results.bands, 2 * (first // ROWS)), get(results.bands, 2 * (first // ROWS) + 1)
         first_tile, last_tile = first_key // TILE, (last_key + TILE - 1) // TILE
         if widths.content > 0:
+            fetch_rows(gradients.content, gradients.content_step, queries.index, first, count, 0, widths.content)
             band_products(
                 room.content_query_columns, room.content_key_columns, widths.content, first_tile, last_tile,
                 back.slopes, like,
@@ -284,7 +287,7 @@ def give_block(first, count, first_key, last_key, queries, keys, widths, room, b
     )
     if widths.content > 0:
         weighted_rows(
-            back.slopes, first_key, last_key, keys.content, keys.index, keys.content_step, None, widths.content,
+            back.slopes, first_key, last_key, back.content_key_rows, None, widths.content, None, widths.content,
             room.result, like,
         )  # fmt: skip
         for r in range(count):

@@ -12,7 +12,10 @@ from clock_attention.kernels.banded.table import Call
 from clock_attention.kernels.banded.threads import run_entry
 from clock_attention.kernels.banded.tiles import ROWS
 
-DROPPED = 2.0**-24  # of a row's weight, at most
+
+def largest_drop(work: torch.dtype) -> float:
+    """The share of a row's weight that may be left out: half a unit of its precision, 2⁻²⁴ or 2⁻⁵³."""
+    return torch.finfo(work).eps / 2
 
 
 @torch.library.custom_op("clock_attention::banded", mutates_args=(), device_types="cpu")
@@ -128,7 +131,14 @@ def describe(
     eps: float,
 ) -> None:
     """What forward and backward tell the compiled code alike."""
-    call.set(query_kind=query_kind, key_kind=key_kind, phi=phi, log_term=log_term, eps=eps, drop=-np.log(DROPPED))
+    call.set(
+        query_kind=query_kind,
+        key_kind=key_kind,
+        phi=phi,
+        log_term=log_term,
+        eps=eps,
+        drop=-np.log(largest_drop(call.work)),
+    )
     call.plain("given_query_variance", query_variance)
     call.plain("given_key_variance", key_variance)
     call.plain("query_valid", query_valid)

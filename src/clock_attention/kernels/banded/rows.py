@@ -140,20 +140,23 @@ def variance_range(variance, first, last):
 
 
 @jit_inline
-def prepare_tiles(keys, widths, room, like):
-    """Before the first block: no tile of keys is packed, and all of their content is."""
+def prepare_tiles(keys, widths, content_rows, rows_step, room, like):
+    """Before the first block: no tile of keys is packed, and all of their content is, its rows `rows_step` apart."""
     for tile in range((keys.count + TILE - 1) // TILE):
         put(room.packed, tile, -1)
         if widths.content > 0:
             pack_tile(
-                tile, keys.count, keys.content, keys.content_step, keys.index, widths.content, room.result,
-                room.content_key_columns, like,
+                tile, keys.count, keys.content, keys.content_step, keys.index, widths.content,
+                shift(content_rows, TILE * tile * rows_step), room.content_key_columns, like,
             )  # fmt: skip
 
 
 @jit_inline
-def prepare_block(first, count, queries, widths, room, like):
-    """A block of queries relative to its centre, and its content, whose largest norm is returned."""
+def prepare_block(first, count, queries, widths, content_rows, room, like):
+    """A block of queries relative to its centre, and its content, whose largest norm is returned.
+
+    Its rows are wanted by the backward pass only.
+    """
     if first % ANCHOR == 0:
         set_centre(first // ANCHOR, widths.clock, queries.trace.anchors, queries.trace.factors, room.centre)
     pack_queries(
@@ -162,7 +165,7 @@ def prepare_block(first, count, queries, widths, room, like):
     if widths.content == 0:
         return 0.0
     square = pack_block(
-        first, count, queries.content, queries.content_step, queries.index, widths.content, room.content_query_rows,
+        first, count, queries.content, queries.content_step, queries.index, widths.content, content_rows,
         room.content_query_columns, like,
     )  # fmt: skip
     return np.sqrt(square)
@@ -210,11 +213,8 @@ def matters(tile, bound, floor, widths, room, like):
     if widths.content == 0:
         return True
     columns = shift(room.content_key_columns, TILE * tile * widths.content)
-    tile_products(room.content_query_columns, columns, widths.content, room.products, like)
-    most = load(room.products, 0)
-    for r in range(1, ROWS):
-        most = larger(most, load(room.products, TILE * r))
-    if not bound + float(largest(most)) < floor - SLACK:
+    most = tile_products(room.content_query_columns, columns, widths.content, room.products, like)
+    if not bound + most < floor - SLACK:
         return True
     for r in range(ROWS):
         store(room.logits, SQUARE * tile + TILE * r, splat(-np.inf, like))
@@ -302,10 +302,10 @@ def carries(weights, k):
 def forward_rows(row_from, row_to, queries, keys, widths, scoring, room, results, like):
     """Output and softmax of valid queries row_from … row_to − 1 of one head."""
     key_variances = variance_range(keys.variance, 0, keys.count)
-    prepare_tiles(keys, widths, room, like)
+    prepare_tiles(keys, widths, room.result, 0, room, like)
     for first in range(row_from, row_to, ROWS):
         count = min(ROWS, row_to - first)
-        content_bound = prepare_block(first, count, queries, widths, room, like) * keys.content_reach
+        content_bound = prepare_block(first, count, queries, widths, None, room, like) * keys.content_reach
         low, high = score_band(first, content_bound, key_variances, queries, keys, widths, scoring, room, like)
         soften(low, high, scoring.drop, room, like)
         first_key, last_key = weighty_keys(room.logits, TILE * low, min(TILE * high + TILE, keys.count))

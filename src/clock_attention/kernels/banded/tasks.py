@@ -23,6 +23,7 @@ from clock_attention.kernels.banded.clocks import (
     GIVEN,
     Steps,
     Trace,
+    Upcoming,
     jit,
     list_valid,
     read_clock,
@@ -114,12 +115,13 @@ def make_clocks(call, item, home, like):
     if nq == 0 or nk == 0:
         return
     trace, variance = trace_of(call, home, False, like), scratch_of(call.key_variance, home, like)
+    upcoming = Upcoming(of_head(call.content_key, batch, head, like), call.content_key.step, call.content_width)
     if call.key_kind == GIVEN:
-        take_clock(steps_of(call, call.key, home, batch, head, False, 0.0), trace, like)
+        take_clock(steps_of(call, call.key, home, batch, head, False, 0.0), trace, upcoming, like)
         take_variance(of_rows(call.given_key_variance, item, call.keys, like), key_index, nk, variance)
     else:
         steps = steps_of(call, call.key, home, batch, head, False, like)
-        run_clock(call.key_kind, call.phi, steps, call.channels, call.eps, trace, like)
+        run_clock(call.key_kind, call.phi, steps, call.channels, call.eps, trace, upcoming, like)
         surrogate_variance(call.key_kind, nk, variance)
     clock = scratch_of(call.clock, home, 0.0)
     read_clock(nk, trace, clock, scratch_of(call.sums, home, 0.0))
@@ -134,12 +136,13 @@ def make_clocks(call, item, home, like):
         put(reach, 1, squares)
 
     trace, variance = trace_of(call, home, True, like), scratch_of(call.query_variance, home, like)
+    upcoming = Upcoming(of_head(call.content_query, batch, head, like), call.content_query.step, call.content_width)
     if call.query_kind == GIVEN:
-        take_clock(steps_of(call, call.query, home, batch, head, True, 0.0), trace, like)
+        take_clock(steps_of(call, call.query, home, batch, head, True, 0.0), trace, upcoming, like)
         take_variance(of_rows(call.given_query_variance, item, call.queries, like), query_index, nq, variance)
     else:
         steps = steps_of(call, call.query, home, batch, head, True, like)
-        run_clock(call.query_kind, call.phi, steps, call.channels, call.eps, trace, like)
+        run_clock(call.query_kind, call.phi, steps, call.channels, call.eps, trace, upcoming, like)
         surrogate_variance(call.query_kind, nq, variance)
     for i in range(nq, (nq + ROWS - 1) // ROWS * ROWS):  # padding to a whole block: copies of the last query
         put(variance, i, get(variance, nq - 1))
@@ -213,6 +216,7 @@ def room_of(call, slot, like):
 @jit
 def back_room_of(call, slot, like):
     return BackRoom(
+        scratch_of(call.content_key_rows, slot, like),
         scratch_of(call.value_columns, slot, like),
         scratch_of(call.grad_rows, slot, like),
         scratch_of(call.grad_columns, slot, like),

@@ -137,7 +137,7 @@ def tile_distances(queries, keys, width, out, like):
 
 @jit
 def tile_products(queries, keys, width, out, like):
-    """Inner products of a block (width, ROWS) and a tile (width, TILE) → (ROWS, TILE)."""
+    """Inner products of a block (width, ROWS) and a tile (width, TILE) → (ROWS, TILE); the largest is returned."""
     a0 = splat(0.0, like)
     a1, a2, a3, a4, a5, a6, a7 = a0, a0, a0, a0, a0, a0, a0
     for c in range(width):
@@ -150,14 +150,9 @@ def tile_products(queries, keys, width, out, like):
         a5 = fma(splat(get(queries, ROWS * c + 5), like), key, a5)
         a6 = fma(splat(get(queries, ROWS * c + 6), like), key, a6)
         a7 = fma(splat(get(queries, ROWS * c + 7), like), key, a7)
-    store(out, 0, a0)
-    store(out, TILE, a1)
-    store(out, 2 * TILE, a2)
-    store(out, 3 * TILE, a3)
-    store(out, 4 * TILE, a4)
-    store(out, 5 * TILE, a5)
-    store(out, 6 * TILE, a6)
-    store(out, 7 * TILE, a7)
+    store_four(out, 0, TILE, a0, a1, a2, a3)
+    store_four(out, 4 * TILE, TILE, a4, a5, a6, a7)
+    return float(largest(larger(larger(larger(a0, a1), larger(a2, a3)), larger(larger(a4, a5), larger(a6, a7)))))
 
 
 @jit
@@ -265,16 +260,22 @@ def pack_tile(tile, count, source, step, index, width, room, columns, like):
 
 
 @jit
-def pack_block(first, count, source, step, index, width, rows, columns, like):
-    """A block of queries' rows as rows (ROWS, width) and columns (width, ROWS); absent ones are the last one.
+def fetch_rows(source, step, index, first, count, ahead, width):
+    """Ask for the rows `ahead` steps after those of a block."""
+    for r in range(count):
+        place = (get(index, first + r) + ahead) * step
+        for c in range(0, width, 2 * LANES):
+            prefetch(source, place + c)
 
-    Returns the largest ‖row‖².
+
+@jit
+def pack_block(first, count, source, step, index, width, rows, columns, like):
+    """A block of queries' rows, wherever they lie, as columns (width, ROWS) and, if wanted, as rows (ROWS, width).
+
+    Absent ones are the last one. Returns the largest ‖row‖².
     """
-    if count == ROWS:  # the next block's rows come from memory while this one is worked on
-        for r in range(ROWS):
-            following = (get(index, first + r) + ROWS) * step
-            for c in range(0, width, 2 * LANES):
-                prefetch(source, following + c)
+    if count == ROWS:  # the next block's rows come nearer while this one is worked on
+        fetch_rows(source, step, index, first, count, ROWS, width)
     last = first + count - 1
     p0, p1 = get(index, first) * step, get(index, min(first + 1, last)) * step
     p2, p3 = get(index, min(first + 2, last)) * step, get(index, min(first + 3, last)) * step
@@ -283,18 +284,16 @@ def pack_block(first, count, source, step, index, width, rows, columns, like):
     a = splat(0.0, like)
     b = a
     for c in range(0, width, LANES):
-        store(rows, c, load(source, p0 + c))
-        store(rows, width + c, load(source, p1 + c))
-        store(rows, 2 * width + c, load(source, p2 + c))
-        store(rows, 3 * width + c, load(source, p3 + c))
-        store(rows, 4 * width + c, load(source, p4 + c))
-        store(rows, 5 * width + c, load(source, p5 + c))
-        store(rows, 6 * width + c, load(source, p6 + c))
-        store(rows, 7 * width + c, load(source, p7 + c))
-        transpose_block(rows, c, width, columns, ROWS * c, like)
-        for k in range(ROWS * c, ROWS * (c + LANES), 2 * ROWS):
-            even, odd = load(columns, k), load(columns, k + ROWS)
-            a, b = fma(even, even, a), fma(odd, odd, b)
+        r0, r1, r2, r3 = load(source, p0 + c), load(source, p1 + c), load(source, p2 + c), load(source, p3 + c)
+        r4, r5, r6, r7 = load(source, p4 + c), load(source, p5 + c), load(source, p6 + c), load(source, p7 + c)
+        if rows is not None:
+            store_four(rows, c, width, r0, r1, r2, r3)
+            store_four(rows, 4 * width + c, width, r4, r5, r6, r7)
+        c0, c1, c2, c3, c4, c5, c6, c7 = transpose(r0, r1, r2, r3, r4, r5, r6, r7)
+        store_four(columns, ROWS * c, ROWS, c0, c1, c2, c3)
+        store_four(columns, ROWS * (c + 4), ROWS, c4, c5, c6, c7)
+        a, b = fma(c2, c2, fma(c0, c0, a)), fma(c3, c3, fma(c1, c1, b))
+        a, b = fma(c6, c6, fma(c4, c4, a)), fma(c7, c7, fma(c5, c5, b))
     return float(largest(a + b))
 
 

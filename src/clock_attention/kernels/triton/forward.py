@@ -15,8 +15,12 @@ from clock_attention.kernels.triton.scores import (
     SHARE,
     SOFTMAX,
     clock_scores,
+    clocks_of_head,
     cut,
+    known_weights,
+    of_head,
     own_variance,
+    program_place,
     tile_distances,
     tile_products,
     tile_rows,
@@ -35,30 +39,27 @@ def attend_tile(
     BLOCK: tl.constexpr, KEY_BLOCK: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
     """Output of one tile of queries and what each row's softmax was. Both are 0 for rows without a key."""
-    tile, item = tl.program_id(0) % tiles, (tl.program_id(0) // tiles).to(tl.int64)
-    batch, head = item // heads, item % heads
-    length, key_length = tiles * BLOCK, key_tiles * KEY_BLOCK
+    tile, item, batch, head = program_place(tiles, heads)
+    offsets, anchors, records, ranges, key_offsets, key_anchors, key_variances, length, key_length = clocks_of_head(
+        item, offsets, anchors, records, ranges, key_offsets, key_anchors, key_variances, tiles, key_tiles,
+        WIDTH, FIELDS, BLOCK, KEY_BLOCK,
+    )  # fmt: skip
+    anchors += tile * WIDTH
     rows = tile * BLOCK + tl.arange(0, BLOCK)
     inside = rows < queries
-    offsets += item * WIDTH * length
-    records += item * FIELDS * length
-    key_variances += item * key_length
-    anchors += (item * tiles + tile) * WIDTH
-    key_offsets += item * WIDTH * key_length
-    key_anchors += item * key_tiles * WIDTH
-    value += batch * value_b + head * value_h
+    value = of_head(value, batch, value_b, head, value_h)
     scale = tl.load(scales + head)
     variance, alive = own_variance(records + VARIANCE * length + rows)
     floor = tl.load(records + FLOOR * length + rows)
     if CONTENT > 0:
-        content += batch * content_b + head * content_h
-        key_content += batch * key_content_b + head * key_content_h
+        content = of_head(content, batch, content_b, head, content_h)
+        key_content = of_head(key_content, batch, key_content_b, head, key_content_h)
 
     peak = tl.full((BLOCK,), float("-inf"), dtype=tl.float32)
     total = tl.zeros((BLOCK,), dtype=tl.float32)
     scores = tl.zeros((BLOCK,), dtype=tl.float32)
     result = tl.zeros((BLOCK, BLOCK_VALUE), dtype=tl.float32)
-    first, last = tl.load(ranges + (item * tiles + tile) * 2), tl.load(ranges + (item * tiles + tile) * 2 + 1)
+    first, last = tl.load(ranges + tile * 2), tl.load(ranges + tile * 2 + 1)
     for key_tile in tl.range(first, last, disable_licm=True):
         cols = key_tile * KEY_BLOCK + tl.arange(0, KEY_BLOCK)
         key_variance, key_alive = own_variance(key_variances + cols)
@@ -67,7 +68,7 @@ def attend_tile(
             width, True, BLOCK, KEY_BLOCK, CHANNELS,
         )  # fmt: skip
         sigma2 = variance[:, None] + key_variance[None, :]
-        score, _ = clock_scores(distance, sigma2, spread, eps, LOG_TERM)
+        score, _, _ = clock_scores(distance, sigma2, spread, eps, LOG_TERM)
         logits = score * scale
         if CONTENT > 0:
             logits += tile_products(
@@ -89,7 +90,7 @@ def attend_tile(
     total = tl.where(some, total, 1.0)
     result = tl.where(some[:, None], result / total[:, None], 0.0)
     channels = tl.arange(0, BLOCK_VALUE)
-    places = out + batch * out_b + head * out_h + (rows[:, None] * out_s + channels[None, :])
+    places = of_head(out, batch, out_b, head, out_h) + (rows[:, None] * out_s + channels[None, :])
     tl.store(places, result, mask=inside[:, None] & (channels < VALUE)[None, :])
     softmax += item * SOFTMAX * queries + rows
     tl.store(softmax + PEAK * queries, tl.where(some, peak, 0.0), mask=inside)
@@ -109,36 +110,35 @@ def write_weights(
     key_tile, rest = tl.program_id(0) % key_tiles, tl.program_id(0) // key_tiles
     tile, item = rest % tiles, (rest // tiles).to(tl.int64)
     batch, head = item // heads, item % heads
-    length, key_length = tiles * BLOCK, key_tiles * KEY_BLOCK
+    offsets, anchors, records, ranges, key_offsets, key_anchors, key_variances, length, key_length = clocks_of_head(
+        item, offsets, anchors, records, ranges, key_offsets, key_anchors, key_variances, tiles, key_tiles,
+        WIDTH, FIELDS, BLOCK, KEY_BLOCK,
+    )  # fmt: skip
     rows, cols = tile * BLOCK + tl.arange(0, BLOCK), key_tile * KEY_BLOCK + tl.arange(0, KEY_BLOCK)
     inside = rows < queries
-    places = out + item * queries * keys + (rows[:, None] * keys + cols[None, :])
-    within = inside[:, None] & (cols < keys)[None, :]
-    first, last = tl.load(ranges + (item * tiles + tile) * 2), tl.load(ranges + (item * tiles + tile) * 2 + 1)
+    first, last = tl.load(ranges + tile * 2), tl.load(ranges + tile * 2 + 1)
     weights = tl.zeros((BLOCK, KEY_BLOCK), dtype=tl.float32)
     if (key_tile >= first) & (key_tile < last):
-        records += item * FIELDS * length
         variance, alive = own_variance(records + VARIANCE * length + rows)
-        key_variance, key_alive = own_variance(key_variances + item * key_length + cols)
+        key_variance, key_alive = own_variance(key_variances + cols)
         distance = tile_distances(
-            offsets + item * WIDTH * length, anchors + (item * tiles + tile) * WIDTH, rows, length,
-            key_offsets + item * WIDTH * key_length, key_anchors + (item * key_tiles + key_tile) * WIDTH, cols,
+            offsets, anchors + tile * WIDTH, rows, length, key_offsets, key_anchors + key_tile * WIDTH, cols,
             key_length, width, True, BLOCK, KEY_BLOCK, CHANNELS,
         )  # fmt: skip
-        sigma2 = variance[:, None] + key_variance[None, :]
-        score, _ = clock_scores(distance, sigma2, spread, eps, LOG_TERM)
+        score, _, _ = clock_scores(distance, variance[:, None] + key_variance[None, :], spread, eps, LOG_TERM)
         logits = score * tl.load(scales + head)
         if CONTENT > 0:
             logits += tile_products(
                 tl.zeros((BLOCK, KEY_BLOCK), dtype=tl.float32),
-                content + batch * content_b + head * content_h, content_s, rows, alive,
-                key_content + batch * key_content_b + head * key_content_h, key_content_s, cols, key_alive,
+                of_head(content, batch, content_b, head, content_h), content_s, rows, alive,
+                of_head(key_content, batch, key_content_b, head, key_content_h), key_content_s, cols, key_alive,
                 content_width, content.dtype.element_ty, CHANNELS, PRECISION,
             )  # fmt: skip
         floor = tl.load(records + FLOOR * length + rows)
-        logits = cut(logits * LOG2E, floor[:, None], alive[:, None] & key_alive[None, :])
         own = softmax + item * SOFTMAX * queries + rows
         peak = tl.load(own + PEAK * queries, mask=inside, other=0.0)
         share = tl.load(own + SHARE * queries, mask=inside, other=0.0)
-        weights = tl.exp2(logits - peak[:, None]) * share[:, None]
-    tl.store(places, weights, mask=within)
+        allowed = alive[:, None] & key_alive[None, :]
+        weights = known_weights(logits, floor[:, None], peak[:, None], share[:, None], allowed)
+    places = out + item * queries * keys + (rows[:, None] * keys + cols[None, :])
+    tl.store(places, weights, mask=inside[:, None] & (cols < keys)[None, :])

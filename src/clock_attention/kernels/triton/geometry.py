@@ -28,7 +28,23 @@ class Geometry:
     forward_warps: int = 4
     query_warps: int = 4
     key_warps: int = 4
-    keys_at_once: bool = True  # gradients of values and of clocks by one launch
+    keys_at_once: bool = True  # gradients of values and of key clocks by one launch
+
+    def query_parts(self, content: bool) -> list[dict[str, bool]]:
+        """The launches of `query_gradients`, by what each writes. Content has its own: both would not fit."""
+        return parts(("CLOCKS", "CONTENTS"), [("CLOCKS",)], content)
+
+    def key_parts(self, content: bool) -> list[dict[str, bool]]:
+        """The launches of `key_gradients`, by what each writes."""
+        return parts(
+            ("VALUES", "CLOCKS", "CONTENTS"),
+            [("VALUES", "CLOCKS")] if self.keys_at_once else [("VALUES",), ("CLOCKS",)],
+            content,
+        )
+
+
+def parts(names: tuple[str, ...], launches: list[tuple[str, ...]], content: bool) -> list[dict[str, bool]]:
+    return [{name: name in wanted for name in names} for wanted in [*launches, *([("CONTENTS",)] if content else [])]]
 
 
 def launch(warps: int) -> dict[str, int]:
@@ -47,7 +63,9 @@ def tile_geometry(width: int, value_width: int, content_width: int, dtype: torch
     widest = max(width, value_width, content_width)
     warps = 8 if widest <= 128 else 16
     if dtype == torch.float32:
-        return Geometry(16, 16, 4 if widest <= 64 else 8, 4 if widest <= 64 else warps, warps, widest <= 128)
+        aligned = all(w % 16 == 0 for w in (width, value_width, content_width))  # others need registers for addresses
+        few = 4 if widest <= 64 else 8
+        return Geometry(16, 16, few, few if widest <= 64 else warps, warps, keys_at_once=aligned and widest <= 128)
     return Geometry(32 if widest <= 128 else 16, 16, 8, warps, warps)
 
 

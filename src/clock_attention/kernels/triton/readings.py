@@ -17,7 +17,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from clock_attention.kernels.triton.scores import LOG2E, own_variance
+from clock_attention.kernels.triton.scores import LOG2E, clocks_of_head, of_head, own_variance, program_place
 
 STATISTICS = tl.constexpr(4)  # per tile: largest and smallest variance, largest ‖content‖, whether any step is valid
 SLACK = tl.constexpr(0.5)  # nats
@@ -26,6 +26,7 @@ SLACK = tl.constexpr(0.5)  # nats
 VARIANCE = tl.constexpr(0)  # −1 where there is padding
 FLOOR = tl.constexpr(1)  # the logit, in base 2, below which a key weighs nothing
 PULL = tl.constexpr(2)  # Σ_t p · ∂/∂p, which the gradient of the softmax takes off
+EVEN_PULL = tl.constexpr(3)  # the same, such that ∂/∂logit add to 0 as they were rounded: for the keys
 
 
 @triton.jit
@@ -38,8 +39,7 @@ def read_clock(
     BLOCK: tl.constexpr,
 ):  # fmt: skip
     """One tile of one head's clock (L, D), fp64, to offsets (D, padded L), anchors (tiles, D), records and bounds."""
-    tile, item = tl.program_id(0) % tiles, (tl.program_id(0) // tiles).to(tl.int64)
-    batch, head = item // heads, item % heads
+    tile, item, batch, head = program_place(tiles, heads)
     length = tiles * BLOCK
     places = tile * BLOCK + tl.arange(0, BLOCK)
     here = tl.minimum(places, steps - 1)
@@ -49,7 +49,7 @@ def read_clock(
         alive = alive & (tl.load(live + batch * steps + here) != 0)
         here = tl.load(fill + batch * steps + here)
         first = tl.load(fill + batch * steps + first)
-    base = clock + batch * clock_b + head * clock_h
+    base = of_head(clock, batch, clock_b, head, clock_h)
     rows = base + here.to(tl.int64) * clock_s
     total = tl.zeros((BLOCK,), dtype=tl.float64)
     for c in range(width):
@@ -59,7 +59,7 @@ def read_clock(
         tl.store(offsets + (item * WIDTH + c) * length + places, (reading - anchor.to(tl.float64)).to(tl.float32))
         tl.store(anchors + (item * tiles + tile) * WIDTH + c, anchor)
     tl.store(sums + item * length + places, total.to(tl.float32))
-    spread = tl.load(variance + batch * variance_b + head * variance_h + here.to(tl.int64) * variance_s)
+    spread = tl.load(of_head(variance, batch, variance_b, head, variance_h) + here.to(tl.int64) * variance_s)
     spread = spread.to(tl.float32)
     tl.store(records + item * FIELDS * length + places, tl.where(alive, spread, -1.0))
     own = statistics + (item * tiles + tile) * STATISTICS
@@ -68,7 +68,7 @@ def read_clock(
     tl.store(own + 3, tl.max(alive.to(tl.float32), 0))
     if CONTENT > 0:
         square = tl.zeros((BLOCK,), dtype=tl.float32)
-        rows = content + batch * content_b + head * content_h + here.to(tl.int64) * content_s
+        rows = of_head(content, batch, content_b, head, content_h) + here.to(tl.int64) * content_s
         for c in range(content_width):
             x = tl.load(rows + c, mask=alive, other=0.0).to(tl.float32)
             square += x * x
@@ -127,16 +127,14 @@ def choose_tiles(
     KEY_MASKED: tl.constexpr, FIELDS: tl.constexpr, BLOCK: tl.constexpr, KEY_BLOCK: tl.constexpr, CHUNK: tl.constexpr,
 ):  # fmt: skip
     """For one tile of queries: the floor of every row (base 2) and the range [first, last) of key tiles that matter."""
-    tile, item = tl.program_id(0) % tiles, (tl.program_id(0) // tiles).to(tl.int64)
-    batch, head = item // heads, item % heads
-    length, key_length = tiles * BLOCK, key_tiles * KEY_BLOCK
+    tile, item, batch, head = program_place(tiles, heads)
+    offsets, anchors, records, ranges, key_offsets, key_anchors, key_variances, length, key_length = clocks_of_head(
+        item, offsets, anchors, records, ranges, key_offsets, key_anchors, key_variances, tiles, key_tiles,
+        WIDTH, FIELDS, BLOCK, KEY_BLOCK,
+    )  # fmt: skip
+    anchors += tile * WIDTH
     rows = tile * BLOCK + tl.arange(0, BLOCK)
     here = tl.minimum(rows, queries - 1)
-    offsets += item * WIDTH * length
-    records += item * FIELDS * length
-    anchors += (item * tiles + tile) * WIDTH
-    key_offsets += item * WIDTH * key_length
-    key_anchors += item * key_tiles * WIDTH
     key_statistics += item * key_tiles * STATISTICS
     scale = tl.load(scales + head)
     variance, alive = own_variance(records + VARIANCE * length + rows)
@@ -150,16 +148,16 @@ def choose_tiles(
         count = tl.load(key_counts + batch)
     content_rows = content
     if CONTENT > 0:
-        content_rows = content + batch * content_b + head * content_h + here.to(tl.int64) * content_s
-        key_content += batch * key_content_b + head * key_content_h
+        content_rows = of_head(content, batch, content_b, head, content_h) + here.to(tl.int64) * content_s
+        key_content = of_head(key_content, batch, key_content_b, head, key_content_h)
     best = logit_at(
         key, offsets, anchors, rows, length, key_offsets, key_anchors, key_length, variance,
-        key_variances + item * key_length, content_rows, key_content, key_content_s, width, content_width, scale,
+        key_variances, content_rows, key_content, key_content_s, width, content_width, scale,
         spread, eps, WIDTH, CONTENT, KEY_BLOCK, LOG_TERM,
     )  # fmt: skip
     logit = logit_at(
         before, offsets, anchors, rows, length, key_offsets, key_anchors, key_length, variance,
-        key_variances + item * key_length, content_rows, key_content, key_content_s, width, content_width, scale,
+        key_variances, content_rows, key_content, key_content_s, width, content_width, scale,
         spread, eps, WIDTH, CONTENT, KEY_BLOCK, LOG_TERM,
     )  # fmt: skip
     best = tl.where(logit > best, logit, best)  # NaN stays, which `maximum` would hide
@@ -231,5 +229,5 @@ def choose_tiles(
         useful = there & (tl.max(useful, 0) > 0)
         from_tile = tl.minimum(from_tile, tl.min(tl.where(useful, ahead, key_tiles), 0))
         to_tile = tl.maximum(to_tile, tl.max(tl.where(useful, ahead + 1, 0), 0))
-    tl.store(ranges + (item * tiles + tile) * 2, from_tile)
-    tl.store(ranges + (item * tiles + tile) * 2 + 1, tl.maximum(to_tile, from_tile))
+    tl.store(ranges + tile * 2, from_tile)
+    tl.store(ranges + tile * 2 + 1, tl.maximum(to_tile, from_tile))

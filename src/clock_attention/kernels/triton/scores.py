@@ -23,6 +23,33 @@ MEAN = tl.constexpr(2)  # Σ_t p · score of the clocks
 
 
 @triton.jit
+def program_place(tiles, heads):
+    """Tile, and which (batch, head) of a grid that has one program for each tile of each head."""
+    tile, item = tl.program_id(0) % tiles, (tl.program_id(0) // tiles).to(tl.int64)
+    return tile, item, item // heads, item % heads
+
+
+@triton.jit
+def of_head(x, batch, x_b, head, x_h):
+    """Where one head of a (B, H, …) tensor starts."""
+    return x + batch * x_b + head * x_h
+
+
+@triton.jit
+def clocks_of_head(
+    item, offsets, anchors, records, ranges, key_offsets, key_anchors, key_variances, tiles, key_tiles,
+    WIDTH: tl.constexpr, FIELDS: tl.constexpr, BLOCK: tl.constexpr, KEY_BLOCK: tl.constexpr,
+):  # fmt: skip
+    """Where both sides of one head start in what `readings.py` left, and how long they are with their last tile."""
+    length, key_length = tiles * BLOCK, key_tiles * KEY_BLOCK
+    return (
+        offsets + item * WIDTH * length, anchors + item * tiles * WIDTH, records + item * FIELDS * length,
+        ranges + item * tiles * 2, key_offsets + item * WIDTH * key_length, key_anchors + item * key_tiles * WIDTH,
+        key_variances + item * key_length, length, key_length,
+    )  # fmt: skip
+
+
+@triton.jit
 def tile_distances(
     row_offsets, row_anchors, rows, row_length,
     col_offsets, col_anchors, cols, col_length, width,
@@ -63,18 +90,37 @@ def own_variance(places):
 
 @triton.jit
 def clock_scores(distance, sigma2, spread, eps, LOG_TERM: tl.constexpr):
-    """−dist²/(2√d Σ² + ε) [− ½ log Σ²], and the denominator (Eq. 3)."""
+    """−dist²/(2√d Σ² + ε) [− ½ log Σ²] (Eq. 3), its first term alone, and the denominator."""
     denominator = spread * sigma2 + eps
-    score = -distance / denominator
+    nearness = -distance / denominator
+    score = nearness
     if LOG_TERM:
         score -= 0.5 * tl.log(sigma2)
-    return score, denominator
+    return score, nearness, denominator
 
 
 @triton.jit
-def score_slope(distance, sigma2, denominator, spread, LOG_TERM: tl.constexpr):
+def precise_scores(
+    row_offsets, row_anchors, rows, row_length, col_offsets, col_anchors, cols, col_length, width,
+    sigma2, spread, eps, ROWS: tl.constexpr, COLS: tl.constexpr, LOG_TERM: tl.constexpr,
+):  # fmt: skip
+    """Scores in fp64, for clocks that are far apart."""
+    distance = tl.zeros((ROWS, COLS), dtype=tl.float64)
+    for c in range(width):
+        apart = tl.load(row_anchors + c).to(tl.float64) - tl.load(col_anchors + c)
+        row = tl.load(row_offsets + c * row_length + rows) + apart
+        gap = row[:, None] - tl.load(col_offsets + c * col_length + cols)[None, :]
+        distance += gap * gap
+    score = -distance / (sigma2.to(tl.float64) * spread + eps)
+    if LOG_TERM:
+        score -= 0.5 * tl.log(sigma2)
+    return score
+
+
+@triton.jit
+def variance_slope(nearness, sigma2, denominator, spread, LOG_TERM: tl.constexpr):
     """∂score/∂Σ²."""
-    slope = spread * distance / (denominator * denominator)
+    slope = -spread * nearness / denominator
     if LOG_TERM:
         slope -= 0.5 / sigma2
     return slope
@@ -88,6 +134,12 @@ def cut(logits2, floor, allowed):
     Written so that NaN stays and is seen.
     """
     return tl.where(allowed & ~(logits2 < floor), logits2, float("-inf"))
+
+
+@triton.jit
+def known_weights(logits, floor, peak, share, allowed):
+    """The softmax of rows whose largest logit (base 2) and its share the forward pass has found."""
+    return tl.exp2(cut(logits * LOG2E, floor, allowed) - peak) * share
 
 
 @triton.jit
@@ -146,3 +198,11 @@ def tile_rows(base, step_stride, steps, live, WIDTH: tl.constexpr, BLOCK_WIDTH: 
     channels = tl.arange(0, BLOCK_WIDTH)
     places = base + steps[:, None] * step_stride + channels[None, :]
     return tl.load(places, mask=live[:, None] & (channels < WIDTH)[None, :], other=0.0)
+
+
+@triton.jit
+def store_rows(base, steps, inside, live, x, WIDTH: tl.constexpr, BLOCK_WIDTH: tl.constexpr):
+    """Write rows (L, BLOCK_WIDTH) to a (L, WIDTH) tensor; padding gets 0 even where a row is NaN."""
+    channels = tl.arange(0, BLOCK_WIDTH)
+    x = tl.where(live[:, None], x, 0.0).to(base.dtype.element_ty)
+    tl.store(base + (steps[:, None] * WIDTH + channels[None, :]), x, mask=inside[:, None] & (channels < WIDTH)[None, :])

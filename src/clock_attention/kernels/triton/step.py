@@ -46,7 +46,7 @@ def attend_step(
             distance += gap * gap
         places = key_variance + batch * key_variance_b + head * key_variance_h + cols.to(tl.int64) * key_variance_s
         sigma2 = own_variance + tl.load(places, mask=inside, other=1.0).to(tl.float32)
-        score, _ = clock_scores(distance, sigma2, spread, eps, LOG_TERM)
+        score, _, _ = clock_scores(distance, sigma2, spread, eps, LOG_TERM)
         logits = score * scale
         if CONTENT > 0:
             places = key_content + batch * key_content_b + head * key_content_h + cols.to(tl.int64) * key_content_s
