@@ -8,14 +8,11 @@ import torch
 pytest.importorskip("transformers", minversion="5.22", reason="Hugging Face transformers 5.22 is not installed")
 
 import transformers
-from transformers.cache_utils import DynamicCache, EncoderDecoderCache
 
 from clock_attention.integrations import transformers as integration
 from clock_attention.integrations.transformers import CrossClocks, set_pace, use_clock_attention
 from tests.integrations import tiny_models
-from tests.integrations.tiny_models import FAMILIES, lively
-
-LENGTH = {"max_new_tokens": 9, "min_new_tokens": 9, "do_sample": False}
+from tests.integrations.tiny_models import FAMILIES, generated, lively
 
 
 @pytest.fixture(scope="module", params=FAMILIES)
@@ -30,13 +27,6 @@ def family(request):
 
 def clocks_of(model):
     return [module for module in model.modules() if isinstance(module, CrossClocks)]
-
-
-def generated(model, inputs, **options):
-    """Tokens (or codes) and the logits of every step."""
-    torch.manual_seed(0)
-    result = model.generate(**inputs, **LENGTH, **options, return_dict_in_generate=True, output_logits=True)
-    return result.sequences, torch.stack(result.logits)
 
 
 def test_every_cross_attention_trains_and_keeps_its_names(family):
@@ -126,89 +116,6 @@ def test_gradient_checkpointing_gives_the_same_gradients(family):
         torch.testing.assert_close(got.log_scale.grad, expected.log_scale.grad, rtol=1e-4, atol=1e-6)
 
 
-@pytest.fixture
-def marian():
-    torch.manual_seed(0)
-    found = tiny_models.marian()
-    use_clock_attention(lively(found.model), pace=1.5)
-    return found
-
-
-def test_several_steps_at_a_time_from_the_cache_equal_one_pass(marian):
-    steps = torch.randint(3, 30, (2, 9))
-    cache = EncoderDecoderCache(DynamicCache(), DynamicCache())
-    with torch.no_grad():
-        expected = marian.model(**marian.inputs, decoder_input_ids=steps).logits
-        parts = [
-            marian.model(**marian.inputs, decoder_input_ids=part, past_key_values=cache, use_cache=True).logits
-            for part in steps.split([3, 1, 4, 1], dim=1)
-        ]
-    torch.testing.assert_close(torch.cat(parts, 1), expected, rtol=1e-4, atol=1e-4)
-
-
-@pytest.mark.parametrize("prompt", [1, 3])
-def test_a_cache_follows_what_is_done_to_its_batch(marian, prompt):
-    """After the first pass and after a step: repeat, select, and reset."""
-    steps = torch.randint(3, 30, (2, 6))
-    cache = EncoderDecoderCache(DynamicCache(), DynamicCache())
-
-    def run(part, source):
-        return marian.model(**source, decoder_input_ids=part, past_key_values=cache, use_cache=True).logits
-
-    order = torch.tensor([1, 1, 0])
-    reordered = {name: value[order] for name, value in marian.inputs.items()}
-    with torch.no_grad():
-        expected = marian.model(**reordered, decoder_input_ids=steps[order]).logits
-        run(steps[:, :prompt], marian.inputs)
-        cache.batch_repeat_interleave(2)  # items 0 0 1 1
-        cache.batch_select_indices(torch.tensor([2, 3, 1]))
-        got = run(steps[order, prompt : prompt + 1], reordered)
-        torch.testing.assert_close(got, expected[:, prompt : prompt + 1], rtol=1e-4, atol=1e-4)
-        cache.reorder_cache(torch.tensor([2, 1, 0]))
-        got = run(steps[order.flip(0), prompt + 1 :], {name: value.flip(0) for name, value in reordered.items()})
-        torch.testing.assert_close(got, expected.flip(0)[:, prompt + 1 :], rtol=1e-4, atol=1e-4)
-        cache.reset()
-        got = run(steps, marian.inputs)
-    torch.testing.assert_close(got[:1], expected[2:], rtol=1e-4, atol=1e-4)
-
-
-@pytest.mark.parametrize("options", [{"content": True}, {"causal_norm": "cumulative"}, {"variance": "surrogate"}])
-def test_other_clocks_generate_alike_with_and_without_the_cache(options):
-    torch.manual_seed(0)
-    found = tiny_models.whisper() if "content" in options else tiny_models.marian()
-    use_clock_attention(lively(found.model), pace=1.5, logit_scale=0.5, **options)
-    with_cache, logits = generated(found.model, found.inputs)
-    without, expected = generated(found.model, found.inputs, use_cache=False)
-    torch.testing.assert_close(logits, expected, rtol=1e-3, atol=1e-3)
-    assert torch.equal(with_cache, without)
-
-
-def test_content_is_the_attention_the_model_had():
-    """With clocks that say nothing, the model's own dot products decide: the outputs of the plain model."""
-    torch.manual_seed(0)
-    found = tiny_models.bart()
-    lively(found.model)
-    with torch.no_grad():
-        expected = found.model(**found.inputs, labels=found.labels).logits
-        use_clock_attention(found.model, content=True, logit_scale=1e-12)
-        got = found.model(**found.inputs, labels=found.labels).logits
-    torch.testing.assert_close(got, expected, rtol=1e-4, atol=1e-4)
-
-
-def test_caches_without_clocks_and_cropped_ones_are_refused(marian):
-    plain = tiny_models.marian().model.eval()
-    cache = EncoderDecoderCache(DynamicCache(), DynamicCache())
-    steps = torch.randint(3, 30, (2, 4))
-    plain(**marian.inputs, decoder_input_ids=steps, past_key_values=cache, use_cache=True)
-    with pytest.raises(ValueError, match="a cache that was filled without clock attention"):
-        marian.model(**marian.inputs, decoder_input_ids=steps[:, :1], past_key_values=cache, use_cache=True)
-    cache = EncoderDecoderCache(DynamicCache(), DynamicCache())
-    marian.model(**marian.inputs, decoder_input_ids=steps, past_key_values=cache, use_cache=True)
-    cache.crop(-2)
-    with pytest.raises(ValueError, match="the self-attention remembers 2 steps, the clock has run 4"):
-        marian.model(**marian.inputs, decoder_input_ids=steps[:, :1], past_key_values=cache, use_cache=True)
-
-
 def test_the_rest_of_the_model_may_be_eager(marian):
     with torch.no_grad():
         expected = marian.model(**marian.inputs, labels=marian.labels).logits
@@ -229,19 +136,6 @@ def test_moonshines_widened_heads_do_not_tick():
     with torch.no_grad():
         expected = narrow.model(**narrow.inputs, labels=narrow.labels).logits
         torch.testing.assert_close(wide(**narrow.inputs, labels=narrow.labels).logits, expected, rtol=1e-4, atol=1e-4)
-
-
-def test_speecht5_speaks():
-    torch.manual_seed(0)
-    model = transformers.SpeechT5ForTextToSpeech(tiny_models.speecht5_config())
-    use_clock_attention(lively(model), pace=2.0)
-    text, speaker = torch.randint(3, 30, (1, 8)), torch.randn(1, 6)
-    speech, attention = model.generate_speech(
-        text, speaker_embeddings=speaker, minlenratio=2.0, maxlenratio=3.0, output_cross_attentions=True
-    )
-    assert speech.shape[0] >= 16
-    assert speech.isfinite().all()
-    torch.testing.assert_close(attention.sum(-1), torch.ones_like(attention[..., 0]))
 
 
 def test_musicgen_generates_with_guidance():

@@ -159,3 +159,13 @@ FAMILIES: dict[str, Callable[[], Family]] = {
     "musicgen": musicgen,
     "speecht5": speecht5,
 }
+
+
+LENGTH = {"max_new_tokens": 9, "min_new_tokens": 9, "do_sample": False}
+
+
+def generated(model, inputs, **options):
+    """Tokens (or codes) and the logits of every step."""
+    torch.manual_seed(0)
+    result = model.generate(**inputs, **LENGTH, **options, return_dict_in_generate=True, output_logits=True)
+    return result.sequences, torch.stack(result.logits)

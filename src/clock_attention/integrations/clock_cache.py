@@ -75,8 +75,8 @@ def clock_layer(cache: Any, layer: int | None, new_steps: int) -> ClockCacheLaye
     found = layers[layer]
     if not isinstance(found, ClockCacheLayer):
         raise ValueError(
-            "past_key_values: got a cache that was filled without clock attention, so nobody knows how far its clocks "
-            "have run; start generation with an empty one"
+            "past_key_values: got a cache that was filled without clock attention, so the state of its clocks is "
+            "unknown; start generation with an empty one"
         )
     expected = int(cache.get_seq_length(layer)) - new_steps
     if found.steps != expected:
