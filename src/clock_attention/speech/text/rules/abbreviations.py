@@ -156,6 +156,8 @@ def read_reference(match: re.Match[str]) -> Reading:
             (counted[1].endswith("s") and counted[1] not in ("is", "was", "has")) or counted[1] == "people"
         ):
             return None
+        if re.match(r" ?[A-Za-z]{2}", right_of(match, 3)):
+            return None
     if word in ("c", "ca") and not re.match(r" ?\d{3,4}(?!\d)", right_of(match)):
         return None
     return REFERENCES[word]
@@ -196,7 +198,12 @@ def read_versus(match: re.Match[str]) -> Reading:
 RULES = [
     Rule(Kind.ABBREVIATION, "l", re.compile(rf"\b(?:{alternatives(LATIN)}|[ei]\. [ge]\.)(?![\w])"), read_latin),
     Rule(Kind.ABBREVIATION, "l", re.compile(r"\bv\.(?= )"), read_versus),
-    Rule(Kind.ABBREVIATION, "l", re.compile(rf"\b({alternatives(REFERENCES)})\.(?= ?[A-Z]?\d)", re.I), read_reference),
+    Rule(
+        Kind.ABBREVIATION,
+        "l",
+        re.compile(rf"\b({alternatives(REFERENCES)})\.(?= ?[A-Z]{{0,3}}\d)", re.I),
+        read_reference,
+    ),
     Rule(Kind.ABBREVIATION, "l", re.compile(r"\b((?:ap|rm|ex)t)\b(?= \d)", re.I), read_reference),
     Rule(Kind.ABBREVIATION, "l", re.compile(rf"\b({alternatives(TITLES)})(?:\.|(?= [A-Z]))"), read_title),
     Rule(Kind.ABBREVIATION, "l", re.compile(rf"\b({alternatives(CLOSING)})\.(?!\w)"), read_closing),

@@ -55,16 +55,16 @@ def read_month_day(match: re.Match[str]) -> Reading:
 
 
 def read_day_month(match: re.Match[str]) -> Reading:
-    day, of, month, full = match.group("day", "of", "month", "year")
+    """ "5 March" is "the fifth of March"; "5th March" and "the 5th of March" are read as they are written."""
+    day, suffix, of, month, full = match.group("day", "suffix", "of", "month", "year")
     if not 1 <= int(day) <= 31:
         return None
-    article = "" if before_closely(match).lower() == "the" else "the "
-    parts = [Part(day + (match["suffix"] or ""), article + ordinal(int(day)))]
-    parts += (
-        [Part("of", "of", Kind.WORD), Part(month, month_name(month))]
-        if of
-        else [Part(month, f"of {month_name(month)}")]
-    )
+    article = "" if (suffix and not of) or before_closely(match).lower() == "the" else "the "
+    parts = [Part(day + (suffix or ""), article + ordinal(int(day)))]
+    if of:
+        parts += [Part("of", "of", Kind.WORD), Part(month, month_name(month))]
+    else:
+        parts.append(Part(month, month_name(month) if suffix else f"of {month_name(month)}"))
     if full:
         parts += [*([Part(",", ",", Kind.MARK)] if match["comma"] else []), Part(full, year(int(full)), Kind.YEAR)]
     return parts

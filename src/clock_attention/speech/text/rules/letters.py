@@ -154,6 +154,8 @@ def read_code(match: re.Match[str]) -> Reading:
         return None  # 9-to-5, mid-1970s
     if written in ("B2B", "B2C", "C2C", "D2C", "P2P", "M2M"):
         return f"{named(written[0])} to {named(written[2])}"
+    if before_closely(match).lower() in ("number", "no", "serial"):  # is copied, not said as a name
+        return " ".join(digits(piece) if piece.isdecimal() else read_piece(piece) for piece in pieces)
     return " ".join(read_piece(piece) for piece in pieces)
 
 

@@ -39,6 +39,10 @@ STREETS = (
     "Street|St|Avenue|Ave|Road|Rd|Drive|Dr|Lane|Ln|Boulevard|Blvd|Court|Ct|Place|Pl|Square|Sq|Way|Parkway|Pkwy|Terrace"
 )
 RE_STREET = re.compile(rf"[A-Z]? (?:(?:[NSEW]\.?|[A-Z][a-z]+|\d{{1,3}}(?:st|nd|rd|th)) ){{1,3}}(?:{STREETS})\b")
+RE_HOUSE = re.compile(r" (?:(?:North|South|East|West)|[NSEW]\.?) [A-Z][a-z]+")  # after "at": 1026 North Beckley
+HOUSED = word_set("at to near from")
+RE_ERA = re.compile(r",? ?(?:B\.? ?C|A\.? ?D|C\.? ?E)\b")
+RE_ERA_BEFORE = re.compile(r"\bA\.? ?D\.? $")
 YEARS = range(1100, 2100)
 COUNTED_WORDS = word_set("people men women children feet percent dollars hours minutes more or and of")
 NAMED_YEARS = word_set("in since until during year circa")  # a year, whatever follows
@@ -61,11 +65,18 @@ def read_integer(match: re.Match[str]) -> Reading:
         return digits(count)
     if len(count) >= 4 and spelled_out(match, previous):
         return digits(count)
-    if len(count) in (3, 4) and (previous in PAIRED or RE_STREET.match(right_of(match, 60))):
+    if len(count) in (3, 4) and (previous in PAIRED or is_house(match, previous)):
         return in_pairs(count)
+    if len(count) in (3, 4) and (RE_ERA.match(right_of(match, 8)) or RE_ERA_BEFORE.search(left_of(match, 8))):
+        return [Part(written, in_pairs(count), Kind.YEAR)]
     if len(count) == 4:
         return read_four_digits(match, int(count), previous)
     return integer(count)
+
+
+def is_house(match: re.Match[str], previous: str) -> bool:
+    right = right_of(match, 60)
+    return RE_STREET.match(right) is not None or (previous in HOUSED and RE_HOUSE.match(right) is not None)
 
 
 def spelled_out(match: re.Match[str], previous: str) -> bool:
