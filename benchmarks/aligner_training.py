@@ -17,15 +17,17 @@ import numpy as np
 import torch
 
 from clock_attention.speech.aligner import AlignmentError
-from clock_attention.speech.aligner.adaptation import loss
 from clock_attention.speech.aligner.aligner import Aligner
 from clock_attention.speech.aligner.augmentation import augmented
 from clock_attention.speech.aligner.features import FRAME_SECONDS, RATE
 from clock_attention.speech.aligner.inventory import STATES
 from clock_attention.speech.aligner.model import AlignerConfig, AlignerNet, save_model
-from clock_attention.speech.aligner.training import Labels, labels_from_phones, targets
+from clock_attention.speech.aligner.training import Labels, labels_from_phones, loss, targets
+from clock_attention.speech.aligner.weights import SearchWeights
 
 CROP = 4.0  # seconds of every example
+# For speech of people by a network that has mostly heard synthetic voices; see docs/results/forced_alignment.md.
+SEARCH = SearchWeights(silence=2.5, sharpness=0.12)
 
 
 class Shard:
@@ -106,7 +108,7 @@ def main() -> None:
     weights = dict(pair.split("=") for pair in options.weights.split(",") if pair)
     paths = [path for path in sorted(options.data.glob("*.npz")) if options.hold_out not in path.stem]
     shards = [Shard(path, float(weights.get(path.stem, 1.0))) for path in paths]
-    config = AlignerConfig(width=options.width, hidden=2 * options.width)
+    config = AlignerConfig(width=options.width, hidden=2 * options.width, search=SEARCH)
     model = AlignerNet(config)
     optimizer = torch.optim.AdamW(model.parameters(), lr=options.rate, weight_decay=0.01, betas=(0.9, 0.98))
     average = torch.optim.swa_utils.AveragedModel(model, multi_avg_fn=torch.optim.swa_utils.get_ema_multi_avg_fn(0.99))

@@ -338,21 +338,29 @@ def measure_changed_text(aligner: Aligner, recordings: list[Recording], results:
     }
 
 
-def measure_flite(aligner: Aligner, voice: str, texts: list[str]) -> dict[str, Any] | None:
+def flite_recordings(voice: str, texts: list[str]) -> list[Recording]:
+    """Read by flite, which prints exact ends of its phones (not of words); none where it is not installed."""
     if shutil.which("flite") is None:
-        return None
-    rows = []
+        return []
+    found = []
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "x.wav"
-        for text in texts:
+        for place, text in enumerate(texts):
             command = ["flite", "-voice", voice, "-t", text, "-psdur", "-o", str(path)]
             printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
             names = [FOLDED[item.split(":")[0]] for item in printed]
             ends = [float(item.split(":")[1]) for item in printed]
-            truth = list(zip(names, [0.0, *ends], ends, strict=False))
-            aligned = aligner.align(path, text, posterior=False)
-            rows.append(phone_errors(truth, phone_spans(aligned.phones)))
-    return {"voice": voice, "sentences": len(texts), "phones": summary(rows)}
+            phones = list(zip(names, [0.0, *ends], ends, strict=False))
+            found.append(Recording(f"{voice}/{place}", load_audio(path, RATE), text, [], phones))
+    return found
+
+
+def measure_flite(aligner: Aligner, voice: str, texts: list[str]) -> dict[str, Any] | None:
+    rows = []
+    for recording in flite_recordings(voice, texts):
+        aligned = aligner.align(recording.wave, recording.text, sample_rate=RATE, posterior=False)
+        rows.append(phone_errors(recording.phones, phone_spans(aligned.phones)))
+    return {"voice": voice, "sentences": len(texts), "phones": summary(rows)} if rows else None
 
 
 def shown(row: dict[str, float]) -> str:

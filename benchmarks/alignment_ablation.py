@@ -6,12 +6,14 @@ Speech of one of flite's voices, whose phone boundaries are known exactly and us
 encoder for phones and one for mel frames (20 ms), 64 features each; all variants have the same encoders, data, number
 of steps and seeds, and learn from text and speech alone:
 
-    content              forward-sum over cosines, a diagonal prior in the first third (RAD-TTS)
+    content              forward-sum over cosines, a diagonal prior in the first third
+    content and prior    the same with the prior to the end, in the alignment too (as RAD-TTS does)
     clocks               clocks alone; frames are rebuilt from the phones that they attend to
     clocks in the loss   forward-sum over content + clocks
     clocks taught        content as in the first row; the clocks learn to agree with its posterior (never the other way
                          round) and are multiplied in for the alignment
-    two scales           the same, with a clock inside each word, pinned at word boundaries that the posterior finds
+    two scales           the same, with a clock inside each stretch of eight phones, pinned where the posterior finds
+                         its ends
 
 The error is that of the starts of phones along the best monotone path, in ms, on held-out sentences; 20 ms frames alone
 give 5 ms.
@@ -35,21 +37,24 @@ from torch.nn.utils.rnn import pad_sequence
 
 from clock_attention import clock_attention
 from clock_attention.alignment import monotone_path
+from clock_attention.files import write_atomically
 from clock_attention.losses import agreement_loss, diagonal_log_prior, forward_sum_loss, monotone_posterior
 from clock_attention.speech.aligner.features import FRAME_SECONDS, RATE, features
 from clock_attention.speech.aligner.inventory import CLASSES
 
-VARIANTS = ("content", "clocks", "clocks in the loss", "clocks taught", "two scales")
+VARIANTS = ("content", "content and prior", "clocks", "clocks in the loss", "clocks taught", "two scales")
 POOL = 4  # frames of 5 ms in a step
 STEP_SECONDS = POOL * FRAME_SECONDS
 WIDTH = 64
+PRIOR_WIDTH = 0.1  # of the text
+STRETCH = 8  # phones, about two words
 
 
 @dataclass
 class Example:
     frames: Tensor  # (S, bins)
     phones: Tensor  # (T,)
-    words: Tensor  # (T,) number of the stretch between two silences, or of eight phones, that a phone belongs to
+    stretches: Tensor  # (T,) number of the stretch of eight phones that a phone belongs to
     starts: np.ndarray  # (T,) seconds
 
 
@@ -57,7 +62,7 @@ class Example:
 class Batch:
     frames: Tensor  # (B, S, bins)
     phones: Tensor  # (B, T)
-    words: Tensor  # (B, T)
+    stretches: Tensor  # (B, T)
     targets: Tensor  # (B,)
     sources: Tensor  # (B,)
 
@@ -74,8 +79,8 @@ def examples(path: Path, count: int) -> list[Example]:
         frames = mel[: steps * POOL].unflatten(0, (steps, POOL)).mean(1)
         ends = data["ends"][a:b].astype(np.float64)
         phones = torch.from_numpy(data["classes"][a:b].astype(np.int64))
-        words = torch.arange(len(phones)) // 8
-        found.append(Example(frames, phones, words, np.append(0.0, ends[:-1])))
+        stretches = torch.arange(len(phones)) // STRETCH
+        found.append(Example(frames, phones, stretches, np.append(0.0, ends[:-1])))
         if len(found) == count:
             break
     return found
@@ -85,7 +90,7 @@ def batch_of(chosen: list[Example]) -> Batch:
     return Batch(
         pad_sequence([example.frames for example in chosen], batch_first=True),
         pad_sequence([example.phones for example in chosen], batch_first=True),
-        pad_sequence([example.words for example in chosen], batch_first=True),
+        pad_sequence([example.stretches for example in chosen], batch_first=True),
         torch.tensor([len(example.frames) for example in chosen]),
         torch.tensor([len(example.phones) for example in chosen]),
     )
@@ -132,14 +137,14 @@ def beyond(lengths: Tensor, longest: int) -> Tensor:
 
 
 def found_segments(scores: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
-    """The word of each frame along the best path, and of each phone."""
+    """The stretch of each frame along the best path, and of each phone."""
     targets = torch.zeros(scores.shape[:2], dtype=torch.long)
     for row, (steps, tokens) in enumerate(zip(batch.targets.tolist(), batch.sources.tolist(), strict=True)):
         path = torch.from_numpy(monotone_path(scores[row, :steps, :tokens].detach()))
-        targets[row, :steps] = batch.words[row, path]
+        targets[row, :steps] = batch.stretches[row, path]
         targets[row, steps:] = targets[row, steps - 1]
-        batch.words[row, tokens:] = batch.words[row, tokens - 1]
-    return targets, batch.words
+        batch.stretches[row, tokens:] = batch.stretches[row, tokens - 1]
+    return targets, batch.stretches
 
 
 def posterior_logits(model: Pair, variant: str, batch: Batch) -> Tensor:
@@ -147,6 +152,8 @@ def posterior_logits(model: Pair, variant: str, batch: Batch) -> Tensor:
     content, clocks, _ = model(batch)
     if variant == "content":
         return content
+    if variant == "content and prior":
+        return content + diagonal_log_prior(content, batch.targets, batch.sources, width=PRIOR_WIDTH)
     if variant == "clocks":
         return clocks
     both = content.log_softmax(-1) + clocks.log_softmax(-1)
@@ -162,7 +169,8 @@ def loss_of(model: Pair, variant: str, batch: Batch, progress: float) -> Tensor:
     if variant == "clocks":
         known = ~beyond(batch.targets, rebuilt.shape[1])
         return F.l1_loss(rebuilt[known], batch.frames[known])
-    prior = diagonal_log_prior(content, *lengths, width=0.1) if progress < 1 / 3 else 0.0
+    helped = variant == "content and prior" or progress < 1 / 3
+    prior = diagonal_log_prior(content, *lengths, width=PRIOR_WIDTH) if helped else 0.0
     if variant == "clocks in the loss":
         return forward_sum_loss(content + clocks.clamp(min=-1e4) + prior, *lengths)
     loss = forward_sum_loss(content + prior, *lengths)
@@ -193,8 +201,8 @@ def fit(variant: str, training: list[Example], steps: int, seed: int) -> Pair:
 
 
 @torch.no_grad()
-def errors(model: Pair, variant: str, held_out: list[Example]) -> np.ndarray:
-    """Of the start of every phone but the first, in ms."""
+def errors(model: Pair, variant: str, held_out: list[Example]) -> list[np.ndarray]:
+    """Of the start of every phone but the first, in ms, for each sentence."""
     model.eval()
     out = []
     for example in held_out:
@@ -202,42 +210,70 @@ def errors(model: Pair, variant: str, held_out: list[Example]) -> np.ndarray:
         path = monotone_path(logits)
         starts = np.searchsorted(path, np.arange(len(example.phones))) * STEP_SECONDS
         out.append(1000 * np.abs(starts - example.starts)[1:])
-    return np.concatenate(out)
+    return out
+
+
+def measured(variant: str, seed: int, training: list[Example], held_out: list[Example], steps: int) -> dict[str, Any]:
+    started = time.process_time()
+    by_sentence = errors(fit(variant, training, steps, seed), variant, held_out)
+    found = np.concatenate(by_sentence)
+    return {
+        "seed": seed,
+        "mean": float(found.mean()),
+        "median": float(np.median(found)),
+        "within 50 ms": float(100 * (found <= 50).mean()),
+        "CPU seconds": time.process_time() - started,
+        "sentence means": [round(float(row.mean()), 2) for row in by_sentence],
+    }
+
+
+def differences(variants: dict[str, list[dict[str, Any]]], baseline: str) -> dict[str, dict[str, float]]:
+    """Mean error of each variant minus the baseline's, sentence by sentence, averaged over the seeds that both have.
+
+    95 % intervals from 1,000 bootstrap resamples of sentences, seed 0.
+    """
+    rng = np.random.default_rng(0)
+    out = {}
+    base = {run["seed"]: np.array(run["sentence means"]) for run in variants.get(baseline, [])}
+    for name, runs in variants.items():
+        pairs = [np.array(run["sentence means"]) - base[run["seed"]] for run in runs if run["seed"] in base]
+        if name != baseline and pairs:
+            by_sentence = np.mean(pairs, axis=0)
+            draws = by_sentence[rng.integers(0, len(by_sentence), (1000, len(by_sentence)))].mean(1)
+            low, high = np.percentile(draws, [2.5, 97.5])
+            out[name] = {"value": float(by_sentence.mean()), "low": float(low), "high": float(high)}
+    return out
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data", type=Path)
-    parser.add_argument("--steps", type=int, default=300)
+    parser.add_argument("--steps", type=int, default=600)
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
-    parser.add_argument("--variants", nargs="+", default=list(VARIANTS))
+    parser.add_argument("--variants", nargs="+", choices=VARIANTS, default=list(VARIANTS))
     parser.add_argument("--sentences", type=int, default=240)
     parser.add_argument("--held-out", type=int, default=40)
-    parser.add_argument("--out", type=Path)
+    parser.add_argument("--out", type=Path, help="JSON; runs that are in it already are not repeated")
     options = parser.parse_args()
     torch.set_num_threads(1)
     known = examples(options.data, options.sentences + options.held_out)
     training, held_out = known[: -options.held_out], known[-options.held_out :]
-    rows: dict[str, Any] = {}
-    for variant in options.variants:
-        runs = []
-        for seed in options.seeds:
-            started = time.process_time()
-            found = errors(fit(variant, training, options.steps, seed), variant, held_out)
-            runs.append(
-                {
-                    "seed": seed,
-                    "mean": float(found.mean()),
-                    "median": float(np.median(found)),
-                    "within 50 ms": float(100 * (found <= 50).mean()),
-                    "CPU seconds": time.process_time() - started,
-                }
-            )
-            print(variant, runs[-1], flush=True)
-        rows[variant] = runs
+    setting = {"data": options.data.stem, "steps": options.steps, "sentences": len(training), "held out": len(held_out)}
+    rows: dict[str, list[dict[str, Any]]] = {}
+    if options.out and options.out.exists():
+        stored = json.loads(options.out.read_text("utf-8"))
+        if {key: stored.get(key) for key in setting} != setting:
+            raise SystemExit(f"{options.out}: holds runs of another setting, expected {setting}")
+        rows = stored["variants"]
+    for seed, variant in itertools.product(options.seeds, options.variants):
+        runs = rows.setdefault(variant, [])
+        if seed in [run["seed"] for run in runs]:
+            continue
+        runs.append(measured(variant, seed, training, held_out, options.steps))
+        print(variant, {key: value for key, value in runs[-1].items() if key != "sentence means"}, flush=True)
+        report = {**setting, "variants": rows, "minus content": differences(rows, "content")}
         if options.out:
-            report = {"steps": options.steps, "sentences": len(training), "held out": len(held_out), "variants": rows}
-            options.out.write_text(json.dumps(report, indent=1) + "\n", "utf-8")
+            write_atomically(options.out, json.dumps(report, indent=1) + "\n")
 
 
 if __name__ == "__main__":

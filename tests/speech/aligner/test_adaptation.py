@@ -5,8 +5,9 @@ import pytest
 import torch
 
 from clock_attention.speech.aligner import Aligner, AlignmentError
+from clock_attention.speech.aligner.adaptation import sure_states
 from clock_attention.speech.aligner.model import AlignerConfig, AlignerNet
-from clock_attention.speech.aligner.training import Labels, labels_from_phones
+from clock_attention.speech.aligner.training import UNKNOWN, Labels, labels_from_phones
 
 TEXT = "Ten men."
 
@@ -41,3 +42,13 @@ def test_adapting_makes_another_aligner():
 def test_recordings_that_do_not_fit_are_not_learned_from():
     with pytest.raises(AlignmentError, match="none of the 1 recordings fits its text"):
         untrained(Aligner, threshold=0.0).adapt([(noise(0), TEXT)], sample_rate=16000)
+
+
+def test_frames_near_the_edges_of_sounds_teach_nothing_and_the_middle_of_a_sound_does():
+    labels = labels_from_phones([0, 5, 30, 0], [0.2, 0.5, 0.8, 1.0])
+    taught = sure_states(labels, 200, 0.0) != UNKNOWN
+    assert np.flatnonzero(~taught).tolist() == [
+        frame for edge in (40, 100, 160, 200) for frame in range(edge - 4, edge + 4) if frame < 200
+    ]
+    later = sure_states(labels, 100, 0.5)
+    np.testing.assert_array_equal(later, sure_states(labels, 200, 0.0)[100:])

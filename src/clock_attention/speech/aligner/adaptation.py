@@ -1,4 +1,8 @@
-"""Adapting the aligner to recordings without boundaries: it aligns them, learns from what it found, aligns again."""
+"""Adapting the aligner to recordings without boundaries: it aligns them, learns from what it found, aligns again.
+
+It learns how the speaker's sounds sound and not where they end: frames near the edges that it found teach nothing.
+Otherwise its own errors would become its habits.
+"""
 
 from __future__ import annotations
 
@@ -7,17 +11,18 @@ from typing import Protocol
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike
-from torch import Tensor, nn
+from numpy.typing import ArrayLike, NDArray
+from torch import nn
 from torch.nn import functional as F
 
 from clock_attention.speech.aligner.features import FRAME_SECONDS, RATE, features
 from clock_attention.speech.aligner.model import AlignerNet
 from clock_attention.speech.aligner.results import AlignmentError
-from clock_attention.speech.aligner.training import Labels, targets
+from clock_attention.speech.aligner.training import UNKNOWN, Labels, targets
 from clock_attention.speech.audio.wave import Wave
 
 LONGEST = 30.0  # seconds of a recording that are learned from at a time
+UNSURE = 0.02  # seconds around the edges of sounds that teach nothing
 Sounds = list[tuple[Wave, str]]  # samples at 16 kHz, and what is said
 
 
@@ -35,7 +40,7 @@ def adapt(
     sounds: Sounds,
     *,
     passes: int,
-    rate: float = 2e-4,
+    rate: float = 5e-5,
     seed: int = 0,
     report: Callable[[int, int, float], None] | None = None,
 ) -> None:
@@ -78,18 +83,21 @@ def step(
     length = int(LONGEST * RATE)
     begin = int(rng.integers(0, max(len(wave) - length, 0) + 1))
     heard = features(torch.from_numpy(wave[begin : begin + length])).to(learner.device)
-    states, change = targets(labels, len(heard), FRAME_SECONDS, begin / RATE)
-    found = learner.model(heard[None])
+    states = sure_states(labels, len(heard), begin / RATE)
+    if (states == UNKNOWN).all():
+        return
+    log_probabilities, _ = learner.model(heard[None])
     optimizer.zero_grad()
-    loss(found, torch.from_numpy(states)[None], torch.from_numpy(change)[None]).backward()
+    F.nll_loss(log_probabilities[0], torch.from_numpy(states).to(learner.device), ignore_index=UNKNOWN).backward()
     nn.utils.clip_grad_norm_(learner.model.parameters(), 1.0)
     optimizer.step()
 
 
-def loss(found: tuple[Tensor, Tensor], states: Tensor, change: Tensor) -> Tensor:
-    """Of frames (B, frames); those with a negative state or change teach nothing."""
-    log_probabilities, logits = found
-    states, change = states.to(logits.device), change.to(logits.device)
-    known = change >= 0
-    frames = F.nll_loss(log_probabilities.flatten(0, 1), states.flatten(), ignore_index=-100)
-    return frames + F.binary_cross_entropy_with_logits(logits[known], change[known])
+def sure_states(labels: Labels, frames: int, begin: float) -> NDArray[np.int64]:
+    """The state of each frame from `begin` on, in seconds; UNKNOWN near where sounds begin and end."""
+    states, _ = targets(labels, frames, FRAME_SECONDS, begin)
+    centres = begin + (np.arange(frames) + 0.5) * FRAME_SECONDS
+    edges = np.append(labels.ends[np.flatnonzero(labels.begins[1:])], labels.ends[-1])  # where another sound begins
+    nearest = np.abs(centres[:, None] - edges).min(1)
+    states[nearest < UNSURE] = UNKNOWN
+    return states

@@ -39,12 +39,17 @@ FEW = 12  # recordings that are aligned sooner than another process has started
 
 @dataclass(frozen=True)
 class Options:
-    """`force` also writes what the checks refuse; `mix` takes several channels; `cues` are lines or words."""
+    """`force` also writes what the checks refuse; `mix` takes several channels; `cues` are lines or words.
+
+    The others are part of what a finished recording was made with.
+    """
 
     force: bool = False
     mix: bool = False
     cues: str = "lines"
-    model: str = ""  # which one: part of what a finished recording was made with
+    model: str = ""
+    adapted: bool = False
+    lexicon: str = ""
 
 
 @dataclass(frozen=True)

@@ -7,14 +7,13 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from clock_attention.speech.aligner.acoustics import Acoustics
 from clock_attention.speech.aligner.graph import Graph
 from clock_attention.speech.aligner.inventory import ALSO, HALVES, STATES, state
+from clock_attention.speech.aligner.weights import SearchWeights
 
 OTHER_COLUMN = STATES  # speech of any kind
-PRIOR_WEIGHT = 0.3
-CHANGE_WEIGHT = 1.0
 ALSO_WEIGHT = 1.0
-SILENCE_BONUS = 2.5  # nats a frame: synthetic speech begins more suddenly than people do, whose first sounds are faint
 OTHER_COST = 2.5  # nats a frame: what speech of any kind costs more than the sound that fits best
 LOWEST = -12.0
 MISFIT = -4.0  # in a score: nats a frame of other speech, and of sounds that were passed over
@@ -22,10 +21,18 @@ USUAL_LENGTH = 12  # frames of a sound
 
 
 class Emissions:
-    """Log-probabilities of states (frames, STATES) and logits of a change (frames,), as the network gives them."""
+    """Log-probabilities of states (frames, STATES) and logits of a change (frames,), as the network gives them.
+
+    `acoustics` is what the same frames sound like, where it is known.
+    """
 
     def __init__(
-        self, log_probabilities: NDArray[np.float32], change: NDArray[np.float32], log_prior: NDArray[np.float64]
+        self,
+        log_probabilities: NDArray[np.float32],
+        change: NDArray[np.float32],
+        log_prior: NDArray[np.float64],
+        weights: SearchWeights | None = None,
+        acoustics: Acoustics | None = None,
     ) -> None:
         if (
             log_probabilities.ndim != 2
@@ -37,12 +44,14 @@ class Emissions:
         self.log_probabilities = log_probabilities
         self.change_logits = change
         self.log_prior = log_prior
+        self.weights = weights or SearchWeights()
+        self.acoustics = acoustics
 
     @cached_property
     def scores(self) -> NDArray[np.float32]:
         """For the search (frames, STATES + 1), with sounds that stand for others, and other speech last."""
-        own = np.maximum(self.log_probabilities - PRIOR_WEIGHT * self.log_prior, LOWEST).astype(np.float32)
-        own[:, 0] += SILENCE_BONUS
+        own = np.maximum(self.log_probabilities - self.weights.prior * self.log_prior, LOWEST).astype(np.float32)
+        own[:, 0] += self.weights.silence
         out = np.empty((len(own), STATES + 1), np.float32)
         out[:, :STATES] = own
         for name, others in ALSO.items():
@@ -56,7 +65,7 @@ class Emissions:
     @cached_property
     def change(self) -> NDArray[np.float32]:
         """What it is worth to begin a sound with each frame.  (frames,)"""
-        return CHANGE_WEIGHT * np.clip(self.change_logits, -8.0, 8.0)
+        return self.weights.change * np.clip(self.change_logits, -8.0, 8.0)
 
     @cached_property
     def clock(self) -> NDArray[np.float32]:
@@ -67,7 +76,7 @@ class Emissions:
     def score(self, path: NDArray[np.int32], graph: Graph) -> float:
         """How well the sounds of a path fit, in nats a frame of speech: 0 where nothing would fit better."""
         columns = graph.column[path]
-        silence = self.scores[:, 0] - SILENCE_BONUS
+        silence = self.scores[:, 0] - self.weights.silence
         best = np.maximum(self.scores[:, 1:STATES].max(1), silence)
         ratio = self.scores[np.arange(len(path)), columns] - best
         ratio[columns == OTHER_COLUMN] = MISFIT

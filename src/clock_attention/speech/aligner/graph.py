@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,19 +52,19 @@ def build(units: Sequence[Unit], jumps: Sequence[tuple[int, int, float]] = ()) -
         leaps[begin].append((end, cost))
     reach = [reachable(leaps, place) for place in range(count + 1)]
 
-    offsets = np.cumsum([0] + [len(unit.columns) for unit in units])
+    sizes = [len(unit.columns) for unit in units]
+    offsets = [0, *accumulate(sizes)]
     incoming: list[list[tuple[int, float, bool]]] = [[] for _ in range(offsets[-1])]
     start, final = np.full(offsets[-1], np.inf), np.full(offsets[-1], np.inf)
-    for place in range(count):
-        for state in range(offsets[place], offsets[place + 1]):
+    for place, unit in enumerate(units):
+        for within, state in enumerate(range(offsets[place], offsets[place + 1])):
             # Of several states that hear the same only the last may stay: otherwise the posterior would count every way
             # to share the frames among them, and a shortest duration would be what it likes best.
-            hears = units[place].columns[state - offsets[place] :]
-            if len(hears) == 1 or hears[0] != hears[1]:
+            if within + 1 == sizes[place] or unit.columns[within] != unit.columns[within + 1]:
                 incoming[state].append((state, 0.0, False))
-            if state > offsets[place]:
+            if within:
                 incoming[state].append((state - 1, 0.0, False))
-        last = int(offsets[place + 1]) - 1
+        last = offsets[place + 1] - 1
         for following, cost in reach[place + 1]:
             if following == count:
                 final[last] = cost
@@ -76,7 +77,7 @@ def build(units: Sequence[Unit], jumps: Sequence[tuple[int, int, float]] = ()) -
     arcs = [arc for into in incoming for arc in into]
     required = sum(len(unit.columns) for unit in units if unit.skip == np.inf)
     return Graph(
-        unit=np.repeat(np.arange(count, dtype=np.int32), np.diff(offsets)),
+        unit=np.repeat(np.arange(count, dtype=np.int32), sizes),
         column=np.array([column for unit in units for column in unit.columns], np.int32),
         first=first.astype(np.int32),
         sources=np.array([arc[0] for arc in arcs], np.int32),
@@ -91,6 +92,8 @@ def build(units: Sequence[Unit], jumps: Sequence[tuple[int, int, float]] = ()) -
 
 def reachable(leaps: list[list[tuple[int, float]]], place: int) -> list[tuple[int, float]]:
     """Places that can be reached from one without a frame, with the least cost."""
+    if not leaps[place]:
+        return [(place, 0.0)]
     best = {place: 0.0}
     waiting = [place]
     while waiting:

@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterable, Iterator
 import numpy as np
 from numpy.typing import NDArray
 
+from clock_attention.speech.aligner.acoustics import Acoustics
 from clock_attention.speech.aligner.emissions import LOWEST, Emissions
-from clock_attention.speech.aligner.features import HOP, RATE
+from clock_attention.speech.aligner.features import BINS, HOP, MEL, RATE
 from clock_attention.speech.aligner.inventory import HALVES, STATES
 from clock_attention.speech.aligner.results import AlignmentError
 from clock_attention.speech.audio.wave import Wave
@@ -24,6 +25,7 @@ QUIET = 0.01
 def heard(listen: Callable[[Wave], Emissions], pieces: Iterable[Wave]) -> Iterator[Emissions]:
     """Emissions of samples at 16 kHz that come in pieces of any size; each block is a whole number of steps."""
     loudest = 0.0
+    known = None
     for window, start, length in windows(pieces):
         own = window[start : start + length]
         if not np.isfinite(window).all():
@@ -31,11 +33,12 @@ def heard(listen: Callable[[Wave], Emissions], pieces: Iterable[Wave]) -> Iterat
         loudest = max(loudest, float(np.abs(own).max()))
         frames = -(-length // (HOP * POOL)) * POOL
         if float(np.abs(own).max()) <= QUIET * loudest:
-            yield silence(frames)
+            yield silence(frames, known)
         else:
             missing = start + frames * HOP - len(window)
             whole = listen(np.pad(window, (0, max(0, missing))))
-            yield part(whole, start // HOP, start // HOP + frames)
+            known = part(whole, start // HOP, start // HOP + frames)
+            yield known
 
 
 def windows(pieces: Iterable[Wave]) -> Iterator[tuple[Wave, int, int]]:
@@ -50,14 +53,25 @@ def windows(pieces: Iterable[Wave]) -> Iterator[tuple[Wave, int, int]]:
         yield np.concatenate([before, waiting]), len(before), len(waiting)
 
 
-def silence(frames: int) -> Emissions:
+def silence(frames: int, like: Emissions | None) -> Emissions:
+    """Silence, for the same search as other emissions, and as quiet as can be."""
     scores = np.full((frames, STATES), LOWEST, dtype=np.float32)
     scores[:, 0] = 0.0
-    return Emissions(scores, np.full(frames, -8.0, dtype=np.float32), np.zeros(STATES))
+    change = np.full(frames, -8.0, dtype=np.float32)
+    if like is None:
+        return Emissions(scores, change, np.zeros(STATES))
+    acoustics = None if like.acoustics is None else Acoustics.silence(frames, float(np.log(MEL.log_floor * BINS)))
+    return Emissions(scores, change, like.log_prior, like.weights, acoustics)
 
 
 def part(emissions: Emissions, start: int, end: int) -> Emissions:
-    return Emissions(emissions.log_probabilities[start:end], emissions.change_logits[start:end], emissions.log_prior)
+    return Emissions(
+        emissions.log_probabilities[start:end],
+        emissions.change_logits[start:end],
+        emissions.log_prior,
+        emissions.weights,
+        None if emissions.acoustics is None else emissions.acoustics.part(start, end),
+    )
 
 
 def pooled(emissions: Emissions) -> NDArray[np.float32]:
@@ -87,8 +101,12 @@ class Waiting:
                 first, count = part(first, 0, frames), frames
             taken.append(first)
             frames -= count
+        acoustics = [piece.acoustics for piece in taken if piece.acoustics is not None]
+        last = taken[-1]  # what comes before anything was heard knows nothing of the model
         return Emissions(
             np.concatenate([piece.log_probabilities for piece in taken]),
             np.concatenate([piece.change_logits for piece in taken]),
-            taken[0].log_prior,
+            last.log_prior,
+            last.weights,
+            Acoustics.joined(acoustics) if len(acoustics) == len(taken) else None,
         )

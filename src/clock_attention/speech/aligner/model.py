@@ -18,6 +18,7 @@ from torch.nn import functional as F
 from clock_attention.files import write_atomically
 from clock_attention.speech.aligner.features import BINS
 from clock_attention.speech.aligner.inventory import CLASSES, STATES
+from clock_attention.speech.aligner.weights import SearchWeights
 from clock_attention.speech.model.weights import weights_fault
 
 SHIPPED = Path(__file__).parent / "model"
@@ -37,6 +38,7 @@ class AlignerConfig(BaseModel):
     dilations: Annotated[tuple[int, ...], Field(max_length=64)] = (1, 2, 3, 1, 2, 3, 1)
     log_prior: tuple[float, ...] = (0.0,) * STATES  # of each state in the training data
     threshold: float = -2.0  # scores below it: the text is not what is said
+    search: SearchWeights = SearchWeights()
 
 
 class Block(nn.Module):

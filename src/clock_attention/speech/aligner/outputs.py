@@ -7,12 +7,13 @@ from pathlib import Path
 
 from clock_attention.files import check_writable
 from clock_attention.speech.aligner.results import AlignedRecording
+from clock_attention.speech.text.cues import sentence_cues
 from clock_attention.speech.text.phonemes import Phonemizer, UnreadableTextError
 from clock_attention.speech.text.sentences import in_parts
 from clock_attention.timestamps import FORMATS, Interval, save_timestamps
 
 SUBTITLES = (".srt", ".vtt")
-LONGEST_LINE = 84  # characters of a subtitle: two lines on a screen
+LONGEST_READING = 600  # letters that are read at once
 CUES = ("lines", "words")
 
 
@@ -51,17 +52,17 @@ def subtitles(aligned: AlignedRecording, text: str, reader: Phonemizer) -> Itera
     next_missing = next(missing, None)
     waiting = next(spoken, None)
     for sentence in reader.sentences(text):
-        for part in in_parts(sentence, LONGEST_LINE):
+        for part in in_parts(sentence, LONGEST_READING):
             try:
                 words = reader.read(part).words
             except UnreadableTextError:
                 continue
-            found = []
+            found: list[Interval] = []
             for word in words:
                 if waiting is not None and waiting.label == word:
-                    found.append(waiting)
+                    found.append(Interval(waiting.start, waiting.end, waiting.label))
                     waiting = next(spoken, None)
                 elif next_missing == word:
                     next_missing = next(missing, None)
             if found:
-                yield Interval(found[0].start, found[-1].end, part.text)
+                yield from sentence_cues(Interval(found[0].start, found[-1].end, part.text), found)

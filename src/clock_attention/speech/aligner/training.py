@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from torch import Tensor
+from torch.nn import functional as F
 
 from clock_attention.speech.aligner.inventory import CLASSES, state
 
@@ -53,3 +55,12 @@ def targets(
         at = at[(at > 0) & (at < frames)]
         change[at] = np.maximum(change[at], share)
     return states, change
+
+
+def loss(found: tuple[Tensor, Tensor], states: Tensor, change: Tensor) -> Tensor:
+    """Of frames (B, frames); those with a negative state or change teach nothing."""
+    log_probabilities, logits = found
+    states, change = states.to(logits.device), change.to(logits.device)
+    known = change >= 0
+    frames = F.nll_loss(log_probabilities.flatten(0, 1), states.flatten(), ignore_index=UNKNOWN)
+    return frames + F.binary_cross_entropy_with_logits(logits[known], change[known])

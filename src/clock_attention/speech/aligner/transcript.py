@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from clock_attention.speech.aligner.emissions import OTHER_COLUMN
 from clock_attention.speech.aligner.graph import Graph, Unit, build
-from clock_attention.speech.aligner.inventory import Sound, is_boundary, sounds
+from clock_attention.speech.aligner.inventory import VOWELS, Sound, is_boundary, sounds
 from clock_attention.speech.text.phonemes import NO_WORD, Phonemes
 
 PHONE, PAUSE, OTHER = 0, 1, 2
@@ -18,7 +18,8 @@ SILENCE_ENTRY = 1.0
 OTHER_ENTRY = 50.0
 SKIPPED_WORD = 45.0
 # Sounds that readers leave out: "(h)is", "an(d)", "sudd(e)n".
-OMITTED = {"h": 5.0, "t": 5.0, "d": 5.0, "ə": 5.0}
+OMITTED = {"h": 12.0, "t": 12.0, "d": 12.0, "ə": 12.0}
+SHORTEST_VOWEL_HALF, SHORTEST_HALF = 3, 2  # frames: no vowel is shorter than 30 ms, no other sound than 20 ms
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,7 @@ def transcript(phonemes: Phonemes, *, tolerant: bool) -> Transcript:
             continue
         begun.setdefault(word, len(units))
         skip = OMITTED.get(sound.name, np.inf) if tolerant and omissible(place, phonemes, sound) else np.inf
-        add(Unit(sound.states, skip=skip), PHONE, place, word)
+        add(Unit(columns(sound), skip=skip), PHONE, place, word)
         ended[word] = len(units)
     if not phonemes.tokens or not is_boundary(phonemes.tokens[-1]):
         gap(-1)
@@ -79,6 +80,12 @@ def transcript(phonemes: Phonemes, *, tolerant: bool) -> Transcript:
     graph = build(units, jumps)
     readings = state_readings(graph, kind)
     return Transcript(phonemes, graph, kind.astype(np.int8), owner, word_of, clock, readings)
+
+
+def columns(sound: Sound) -> tuple[int, ...]:
+    """Its halves, each as often as the frames that it takes at least."""
+    shortest = SHORTEST_VOWEL_HALF if sound.name in VOWELS else SHORTEST_HALF
+    return tuple(column for column in sound.states for _ in range(shortest))
 
 
 def state_readings(graph: Graph, kind: NDArray[np.int64]) -> NDArray[np.float32]:

@@ -1,0 +1,98 @@
+"""What frames sound like whatever the network makes of them: where edges that it finds roughly lie exactly.
+
+The network has mostly learned from synthetic voices and their conventions. People mark boundaries where the spectrum
+changes most, and the beginning of speech after a silence where it can be heard: people begin more faintly than
+synthetic voices do, and the closure of a stop after a silence is silent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+SIDE = 4  # frames on either side that are compared: 20 ms
+RANGE = 12.0  # nats below the loudest cell: what is quieter does not count as a change
+NEAR = 5  # frames: 25 ms, within which an edge moves to a change
+AUDIBLE = 0.25  # of the way from the level of silence to that of speech, in decibels
+QUIET, LOUD = 5, 95  # percentiles of the frames' levels that stand for silence and speech
+REACH = 12  # frames that the beginning of speech may move: 60 ms
+SHORTEST_SILENCE = 6  # frames: shorter ones are closures
+LEFT = 1  # frame of the first sound, at least, that remains
+
+Floats = NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class Acoustics:
+    level: Floats  # (frames,) log power
+    change: Floats  # (frames,) how much each frame and those after it differ from those before, in standard deviations
+
+    @classmethod
+    def of(cls, mel: Tensor) -> Acoustics:
+        """Of log-mel frames (frames, bins)."""
+        level = mel.logsumexp(-1).numpy()
+        return cls(level, spectral_change(mel.clamp(min=float(mel.max()) - RANGE).numpy()))
+
+    @classmethod
+    def joined(cls, parts: Sequence[Acoustics]) -> Acoustics:
+        return cls(np.concatenate([part.level for part in parts]), np.concatenate([part.change for part in parts]))
+
+    @classmethod
+    def silence(cls, frames: int, level: float) -> Acoustics:
+        return cls(np.full(frames, level, np.float32), np.zeros(frames, np.float32))
+
+    def part(self, start: int, end: int) -> Acoustics:
+        return Acoustics(self.level[start:end], self.change[start:end])
+
+
+def spectral_change(mel: Floats) -> Floats:
+    """Distance of the mean spectra before and after the start of each frame, in its standard deviations.  (frames,)"""
+    sums = np.cumsum(np.pad(mel.astype(np.float64), ((1, 0), (0, 0))), axis=0)
+    at = np.arange(1, len(mel))
+    first, last = np.maximum(at - SIDE, 0), np.minimum(at + SIDE, len(mel))
+    before = (sums[at] - sums[first]) / (at - first)[:, None]
+    after = (sums[last] - sums[at]) / (last - at)[:, None]
+    change = np.append(0.0, np.sqrt(np.square(after - before).mean(1)))
+    return (change / max(float(change.std()), 1e-6)).astype(np.float32)
+
+
+def at_change(before: NDArray[np.float64], place: float, change: Floats) -> float:
+    """The median place near `place` at which a unit begins, where places with a change count more.
+
+    Args:
+        before: probability that the unit has not begun yet (frames,), falling.
+        place: in frames.
+    """
+    first, last = max(round(place) - NEAR, 1), min(round(place) + NEAR + 1, len(before))
+    if last - first < 2:
+        return place
+    share = np.maximum(before[first - 1 : last - 1] - before[first:last], 1e-9) * np.exp(change[first:last])
+    passed = np.cumsum(share) / share.sum()
+    middle = int(np.searchsorted(passed, 0.5))
+    earlier = passed[middle - 1] if middle else 0.0
+    return float(first + middle - 0.5 + (0.5 - earlier) / (passed[middle] - earlier))
+
+
+def at_onsets(edges: NDArray[np.float64], silent: NDArray[np.bool_], level: Floats) -> NDArray[np.float64]:
+    """Edges (units + 1,) in frames, those between a silence and a sound moved on to the first audible frame.
+
+    Args:
+        silent: whether each unit is a silence (units,).
+        level: log power of the frames (frames,).
+    """
+    edges = edges.copy()
+    low, high = np.percentile(level, [QUIET, LOUD])
+    audible = level >= low + AUDIBLE * (high - low)
+    for place in np.flatnonzero(silent[:-1] & ~silent[1:]) + 1:
+        if edges[place] - edges[place - 1] < SHORTEST_SILENCE:
+            continue
+        first = round(edges[place])
+        last = min(first + REACH, int(edges[place + 1]) - LEFT)
+        heard = np.flatnonzero(audible[first:last])
+        if len(heard) and heard[0] > 0:
+            edges[place] = first + heard[0]
+    return edges

@@ -1,0 +1,21 @@
+"""How much each kind of evidence counts in the search. Stored with a network, whose weaknesses they make up for."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field
+
+Weight = Annotated[float, Field(ge=0.0, le=100.0)]
+
+
+class SearchWeights(BaseModel):
+    """The defaults take what is heard as it is."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    prior: Weight = 0.3  # how often states were in the training data: its power in what is heard
+    change: Weight = 1.0  # beginnings of sounds
+    clock: Weight = 0.8  # the prior of the clocks, in every frame
+    silence: Weight = 0.0  # nats a frame in its favour: synthetic speech begins more suddenly than people do
+    sharpness: Annotated[float, Field(gt=0.0, le=1.0)] = 1.0  # less where neighbouring frames say nearly the same
