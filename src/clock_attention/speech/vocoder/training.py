@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,7 +14,8 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from clock_attention.files import make_folder, replacing, write_atomically
-from clock_attention.speech.audio.wave import load_audio
+from clock_attention.speech.audio.wave import Wave, load_audio, resample
+from clock_attention.speech.half import bfloat16_where_fast
 from clock_attention.speech.vocoder.analysis import Analysed, Analysis
 from clock_attention.speech.vocoder.checked_weights import packed_weights
 from clock_attention.speech.vocoder.distillation import SILENT, SPARE, crop, pitch_losses
@@ -42,7 +43,9 @@ from clock_attention.speech.vocoder.losses import (
 )
 
 CHECKPOINT = "training.pt"
+LOWEST_FACTOR, HIGHEST_FACTOR = 0.85, 1.25  # slower ones would lack what lies above 9 kHz
 SUFFIXES = (".wav", ".flac")
+MOST_SKIPPED = 20  # steps in a row without a finite gradient; a single one does no harm
 EDGE = 16  # spectra at both ends of a crop that its mel does not fully show
 
 
@@ -53,15 +56,17 @@ class VocoderTraining:
     steps: int = 1000
     batch: int = 8
     frames: int = 96  # spectra in a crop
-    learning_rate: float = 3e-4
-    decoder_rate: float = 1e-4  # of the layers that the vocoder had from the start
-    discriminator_rate: float = 2e-3
-    discriminator_steps: int = 100  # of the discriminators alone
+    learning_rate: float = 4e-4
+    decoder_rate: float = 2e-4  # of the layers that the vocoder had from the start
+    discriminator_rate: float = 1e-3
+    discriminator_from: int = 600  # before, only distances between spectra are learned, at a third of the cost
+    discriminator_rise: int = 300  # steps in which the discriminators' say grows: they have to learn first
     distance: float = 1.5
-    adversarial: float = 0.5
+    adversarial: float = 0.1
     features: float = 2.0
     largest_gradient: float = 5.0
     mel_noise: float = 0.1  # deviation, at most: mels of an acoustic model are not exact
+    other_voices: float = 0.35  # share of recordings that are played slower or faster, as if by others
     save_every: int = 100
     seed: int = 0
 
@@ -75,6 +80,14 @@ def recordings(folders: Sequence[Path]) -> list[Path]:
     if not found:
         raise ValueError(f"no {' or '.join(SUFFIXES)} files in {', '.join(map(str, folders))}")
     return found
+
+
+def varied(waves: Iterable[Wave], rate: int, options: VocoderTraining) -> Iterator[Wave]:
+    """The waves, some of them resampled as if by other speakers."""
+    generator = np.random.default_rng(options.seed)
+    for wave in waves:
+        factor = math.exp(generator.uniform(math.log(LOWEST_FACTOR), math.log(HIGHEST_FACTOR)))
+        yield resample(wave, round(rate * factor), rate) if generator.random() < options.other_voices else wave
 
 
 class Crops:
@@ -124,7 +137,7 @@ class VocoderRun:
         self.optimizer = torch.optim.AdamW([{"params": reading}, {"params": given}], betas=(0.8, 0.98))
         self.judging = torch.optim.AdamW(self.judges.parameters(), betas=(0.8, 0.98), weight_decay=0.0)
         self.places = mel_places(network.config, 0, options.frames)
-        self.step = 0
+        self.step = self.skipped = 0
 
     def advance(self) -> dict[str, float]:
         """One step; what it measured."""
@@ -133,28 +146,34 @@ class VocoderRun:
         torch.manual_seed(int(generator.integers(2**31)))
         mel, frequency, target = self.crops.draw(options.batch, generator)
         mel = mel + torch.randn_like(mel) * options.mel_noise * torch.rand(len(mel), 1, 1)
-        with torch.autocast("cpu", torch.bfloat16):
+        with bfloat16_where_fast(mel):
             drawn = network(mel, frequency, self.places)
             classes, voicing = network.pitch(normalised(mel))
         pitch = pitch_losses(classes.float(), voicing.float(), frequency, self.places)
         inner = slice(EDGE * HOP, -EDGE * HOP)
         made = synthesised(drawn, frequency, torch.rand(len(mel), dtype=torch.float64))[:, inner]
         target = target[:, inner]
-        real = self.judges.judge(target)
-        judged = discriminator_loss(real, self.judges.judge(made.detach()))
         share = schedule(self.step / options.steps, self.step)
-        update(self.judging, judged, (options.discriminator_rate * max(share, 0.3),), options.largest_gradient)
-        distance = spectral_distance(target, made)
-        measured = {"distance": distance, "discriminator": judged, **pitch}
-        loss = sum(pitch.values(), start=torch.zeros(()))
-        if self.step >= options.discriminator_steps:
-            self.judges.requires_grad_(False)
-            fake = self.judges.judge(made)
-            self.judges.requires_grad_(True)
-            measured["adversarial"], measured["features"] = adversarial_loss(fake), feature_loss(real, fake)
-            loss = loss + options.distance * distance
-            loss = loss + options.adversarial * measured["adversarial"] + options.features * measured["features"]
-        update(self.optimizer, loss, [rate * share for rate in self.rates], options.largest_gradient)
+        measured = {"distance": spectral_distance(target, made), **pitch}
+        loss = options.distance * measured["distance"] + sum(pitch.values(), start=torch.zeros(()))
+        judging = self.step >= options.discriminator_from
+        if judging:
+            real, fake = self.judges.judge(target), self.judges.judge(made)
+            judged = discriminator_loss(real, fake)
+            # Both gradients come from one pass through the discriminators, each for its own parameters only.
+            gradients(self.judging, judged, retain=True)
+            say = min(1.0, (self.step - options.discriminator_from) / max(1, options.discriminator_rise))
+            measured |= {"adversarial": adversarial_loss(fake), "features": feature_loss(real, fake)}
+            loss = loss + say * options.adversarial * measured["adversarial"]
+            loss = loss + say * options.features * measured["features"]
+            measured["discriminator"] = judged
+        gradients(self.optimizer, loss)
+        finite = update(self.optimizer, [rate * share for rate in self.rates], options.largest_gradient)
+        if judging:
+            finite &= update(self.judging, [options.discriminator_rate * max(share, 0.3)], options.largest_gradient)
+        self.skipped = 0 if finite else self.skipped + 1
+        if self.skipped == MOST_SKIPPED:
+            raise FloatingPointError(f"step {self.step}: gradients have not been finite for {MOST_SKIPPED} steps")
         self.step += 1
         return {name: value.item() for name, value in measured.items()}
 
@@ -182,15 +201,24 @@ def schedule(share: float, step: int) -> float:
     return min(1.0, (step + 1) / 100) * max(0.05, 0.5 * (1 + math.cos(math.pi * min(share, 1.0))))
 
 
-def update(optimizer: torch.optim.Optimizer, loss: Tensor, rates: Sequence[float], largest: float) -> None:
-    """A step with these learning rates; none where the gradient is not finite."""
+def parameters_of(optimizer: torch.optim.Optimizer) -> list[Tensor]:
+    return [parameter for group in optimizer.param_groups for parameter in group["params"]]
+
+
+def gradients(optimizer: torch.optim.Optimizer, loss: Tensor, retain: bool = False) -> None:
+    """Of the loss, for this optimizer's parameters and no others."""
     optimizer.zero_grad()
-    loss.backward()
-    parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
-    if torch.nn.utils.clip_grad_norm_(parameters, largest).isfinite():
+    loss.backward(inputs=parameters_of(optimizer), retain_graph=retain)
+
+
+def update(optimizer: torch.optim.Optimizer, rates: Sequence[float], largest: float) -> bool:
+    """A step with these learning rates; none, and False, where the gradient is not finite."""
+    finite = bool(torch.nn.utils.clip_grad_norm_(parameters_of(optimizer), largest).isfinite())
+    if finite:
         for group, rate in zip(optimizer.param_groups, rates, strict=True):
             group["lr"] = rate
         optimizer.step()
+    return finite
 
 
 def write_vocoder(network: HarmonicNetwork, folder: Path) -> None:
@@ -219,7 +247,8 @@ def train_vocoder(
     make_folder(out)
     network = load_network(start)
     analysis = Analysis(network.config)
-    analysed = [analysis(load_audio(file, network.config.mel.sample_rate)) for file in files]
+    rate = network.config.mel.sample_rate
+    analysed = [analysis(wave) for wave in varied((load_audio(file, rate) for file in files), rate, options)]
     run = VocoderRun(options, network, Crops(analysed, network.config.ratio, options.frames))
     if resume:
         run.load(out)

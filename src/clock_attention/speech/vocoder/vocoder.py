@@ -1,7 +1,7 @@
 """Log-mel frames → waveform: a small fast vocoder, HiFi-GAN where its weights are installed, Griffin-Lim for any mel.
 
 A vocoder only understands the mel definition that it was trained on. Definitions are compared when it is loaded,
-because a mismatch is otherwise only heard.
+because a mismatch is otherwise only audible.
 """
 
 from __future__ import annotations
