@@ -34,6 +34,7 @@ def test_a_folder_of_recordings_becomes_a_voice_with_card_and_page(made):
     voice = Voice.load(folder)
     assert voice.card.provenance.consent == CONSENT
     assert voice.card.provenance.start == "base"
+    assert voice.card.provenance.blend == Order.blend
     assert voice.card.measures["wer"] > 0
     assert found["gather"]["clips"] == 8
     assert found["prepare"]["utterances"] == 8

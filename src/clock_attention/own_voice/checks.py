@@ -1,4 +1,4 @@
-"""What is wrong with a folder of recordings, said before anything is trained on it."""
+"""Checks of a folder of recordings, before anything is trained on it."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def require_quiet(above_noise: float) -> list[str]:
 
 
 def require_one_speaker(ids: Sequence[str], embeddings: Sequence[Embedding] | None) -> list[str]:
-    """One person in all clips; returns what to be warned about. None: nothing here could listen."""
+    """One person in all clips; returns what to be warned about. None: no speaker encoder is installed."""
     if embeddings is None:
         return [f"it was not checked that one person speaks in all recordings, which needs `{INSTALL}`"]
     found = to_main_speaker(np.stack(list(embeddings)).astype(np.float64))
@@ -78,7 +78,7 @@ def require_one_speaker(ids: Sequence[str], embeddings: Sequence[Embedding] | No
     ]
     if len(others) > max(1, MOST_OTHERS * len(ids)):
         raise ValueError(
-            f"more than one person seems to speak: {len(others)} of {len(ids)} clips that were listened to do not "
+            f"more than one person seems to speak: {len(others)} of {len(ids)} clips that were compared do not "
             f"sound like the rest, for example {', '.join(others[:3])}; keep one speaker's recordings in the folder"
         )
     if others:

@@ -21,9 +21,10 @@ from clock_attention.evaluation.scoring.similarity import load_encoder
 from clock_attention.files import locked
 from clock_attention.own_voice.checks import Clip, require_enough, require_one_speaker, require_quiet
 from clock_attention.own_voice.gather import Gathered, Gathering
-from clock_attention.own_voice.measure import measure
+from clock_attention.own_voice.measure import held_out, measure
 from clock_attention.own_voice.order import Order
 from clock_attention.own_voice.report import write_card, write_report
+from clock_attention.own_voice.spread import MOST_SPREAD, energy_spread
 from clock_attention.own_voice.stages import Result, Stages, digest_of
 from clock_attention.speech.aligner import Aligner
 from clock_attention.speech.aligner.model import SHIPPED
@@ -36,6 +37,7 @@ from clock_attention.speech.corpus.ljspeech import read_folder
 from clock_attention.speech.corpus.prepare import prepare
 from clock_attention.speech.corpus.sources import find_sources
 from clock_attention.speech.corpus.store import FeatureStore
+from clock_attention.speech.model.aligned import AlignedModel
 from clock_attention.speech.training.config import RunConfig, load_preset
 from clock_attention.speech.training.loop import train
 from clock_attention.speech.training.transfer import Start
@@ -46,7 +48,7 @@ STAGES = ("gather", "check", "prepare", "align", "plan", "train", "export", "eva
 LISTENED = 48  # clips in which the speaker is compared
 TIMED_STEPS = 4
 FEWEST_STEPS, MOST_STEPS = 200, 6000
-ADVERSARY_SHARE = 0.25  # of the steps before the discriminator joins
+ADVERSARY_SHARE = 0.15  # of the steps before the discriminator joins
 
 Report = Callable[[str, int, int], None]  # stage, done, of
 
@@ -90,7 +92,9 @@ class Creation:
         last = self.run_folder / "checkpoints" / f"step-{config.training.steps:08d}.pt"
         found["train"] = stages.run("train", [config.model_dump()], lambda: self.train(config), [last])
         weights = order.out / "model.safetensors"
-        found["export"] = stages.run("export", [order.licence, order.consent, order.blend], self.export, [weights])
+        found["export"] = stages.run(
+            "export", [order.licence, order.consent, order.blend, MOST_SPREAD], self.export, [weights]
+        )
         chosen = [str(order.prompts), order.count, order.recognizer]
         found["evaluate"] = stages.run("evaluate", chosen, self.evaluate)
         write_card(order, found)
@@ -229,9 +233,26 @@ class Creation:
 
     def export(self) -> Result:
         order = self.order
-        card = export(self.run_folder, order.out, licence=order.licence, which="last", half=True, consent=order.consent)
+        write = partial(
+            export,
+            self.run_folder,
+            order.out,
+            licence=order.licence,
+            which="last",
+            half=True,
+            consent=order.consent,
+            start=self.start,
+            blend=order.blend,
+        )
+        card, spread = write(), 1.0
+        model = Voice.load(order.out).model
+        if isinstance(model, AlignedModel):
+            store = FeatureStore.open(self.store)
+            spread = energy_spread(model, store, held_out(store))
+            card = write(energy_spread=spread)
         return {
             "weights_sha256": card.weights_sha256,
+            "energy_spread": spread,
             "steps": card.provenance.steps,
             "seconds": card.provenance.seconds,
         }

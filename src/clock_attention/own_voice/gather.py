@@ -28,7 +28,7 @@ SILENT = -70.0  # LUFS
 
 
 class Recognizer(Protocol):
-    """Writes down what is said."""
+    """Transcribes speech."""
 
     @property
     def name(self) -> str: ...
@@ -45,7 +45,7 @@ class Gathered:
     clips: int = 0
     seconds: float = 0.0
     seconds_found: float = 0.0
-    transcribed_by: str = ""  # the recognizer of texts that nobody wrote; "" where there are none
+    transcribed_by: str = ""  # the recognizer of machine-made texts; "" where there are none
     transcribed_clips: int = 0
     cut: int = 0  # long recordings that were cut
     loudness: list[float] = field(default_factory=list)  # LUFS before: lowest, median, highest
@@ -144,7 +144,7 @@ class Gathering:
                 self.result.transcribed_by = self._recognizer.name
             text = self._recognizer.transcribe(wave, self.rate)
             if not any(c.isalpha() for c in text):
-                return self.leave_out(name, "no words", "the recognizer heard none", seconds)
+                return self.leave_out(name, "no words", "the recognizer found none", seconds)
             self.result.transcribed_clips += 1
         save_sound(self.out / "wavs" / f"{name}.flac", wave, self.rate)
         self.rows.append(f"{name}|{' '.join(text.replace('|', ',').split())}\n")

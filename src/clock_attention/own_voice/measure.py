@@ -22,7 +22,7 @@ from clock_attention.speech.corpus.store import FeatureStore
 from clock_attention.speech.voice.speech import Speech
 from clock_attention.speech.voice.voice import Voice
 
-HELD_OUT = 12  # recordings that the voice is compared with
+HELD_OUT = 12  # recordings that the voice is compared with by ear; their mels with all that were held out
 KEPT = 6  # sentences on the page
 MEASURES = ("wer", "distillmos", "dnsmos", "similarity", "movement", "bins", "variance")
 
@@ -47,7 +47,8 @@ def measure(
     for number, text in enumerate(texts, start=1):
         spoken.append(voice.speak(text, vocoder=speaker))
         report(number)
-    items = held_out(store)[:HELD_OUT]
+    unheard = held_out(store)
+    items = unheard[:HELD_OUT]
     audio = StoreAudio(store, None)
     recordings = [with_loudness(audio(item), rate) for item in items]
     copies = [speaker(store.mel(item)) for item in items[: HELD_OUT // 2]]
@@ -63,7 +64,7 @@ def measure(
     found["repeats"] = int(sum(row["word_repeats"] for row in faults))
     found |= opinions([speech.audio for speech in spoken], copies, rate)
     found |= likeness([speech.audio for speech in spoken], copies, recordings, rate)
-    found |= liveliness([speech.mel.numpy() for speech in spoken], [store.mel(item).numpy() for item in items])
+    found |= liveliness([speech.mel.numpy() for speech in spoken], [store.mel(item).numpy() for item in unheard])
     return found
 
 

@@ -27,14 +27,14 @@ class Order:
     seed: int = 0
     workers: int = 2
     threads: int = 2
-    blend: float = 0.6  # share of the fine-tuned weights in the voice; the rest are the base's
+    blend: float = 1.0  # share of the fine-tuned weights in the voice; the rest are the base's
     steps: int | None = None  # instead of as many as fit into the minutes
 
     def __post_init__(self) -> None:
         if not self.consent.strip():
             raise ValueError(
                 "whose voice is it, and did they agree? A voice of a person needs a statement for its card, for "
-                'example "I recorded myself, and may be heard by anyone"'
+                'example "I recorded myself, and anyone may use this voice"'
             )
         if self.minutes <= 0:
             raise ValueError(f"minutes: got {self.minutes:g}, expected more than 0")

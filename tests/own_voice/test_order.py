@@ -1,0 +1,27 @@
+"""The order for a voice."""
+
+from pathlib import Path
+
+import pytest
+
+from clock_attention.own_voice.order import Order
+
+
+def order(**options):
+    return Order(Path("mine"), Path("voices/me"), **{"consent": "I recorded myself", **options})
+
+
+def test_a_voice_needs_consent():
+    with pytest.raises(ValueError, match="whose voice is it, and did they agree"):
+        order(consent="  ")
+
+
+def test_impossible_orders_are_refused():
+    with pytest.raises(ValueError, match="minutes: got 0, expected more than 0"):
+        order(minutes=0)
+    with pytest.raises(ValueError, match="unknown recognizer 'ear'"):
+        order(recognizer="ear")
+
+
+def test_work_lies_beside_the_voice():
+    assert order().work == Path("voices/me.work")

@@ -1,0 +1,57 @@
+"""What a creation leaves behind for people."""
+
+import pytest
+from matplotlib.image import imread
+
+from clock_attention.own_voice.report import draw_curves, explanation, left_out, measures_table, numbers, worst_table
+
+MEASURED = {
+    "sentences": 24,
+    "wer": [0.08, 0.05, 0.104],
+    "recognizer": "moonshine",
+    "distillmos": [4.28, 4.2, 4.35],
+    "distillmos_copy": [4.06, 4.0, 4.1],
+    "movement": 0.77,
+    "bins": 0.71,
+    "variance": 0.7,
+    "skips": 0,
+    "repeats": 1,
+    "texts": ["Hello."],
+}
+
+
+def test_measures_have_their_intervals_and_a_comparison():
+    rows = {row[0]: row[1:] for row in measures_table(MEASURED)}
+    assert rows["word error rate (moonshine)"][0] == "8.0 % [5.0, 10.4]"
+    assert rows["DistillMOS"] == ["4.28 [4.20, 4.35]", "4.06 [4.00, 4.10]"]
+    assert "DNSMOS overall" not in rows
+    assert "Not measured, because a package is not installed: dnsmos, similarity." in explanation(MEASURED)
+    assert "texts" not in numbers(MEASURED)
+    assert "recognizer" not in numbers(MEASURED)
+
+
+def test_everything_that_was_left_out_is_counted_by_reason():
+    found = {
+        "gather": {"left_out": {"no text": (2, 7.0)}},
+        "prepare": {"left_out": [("a", "clipped", ""), ("b", "clipped", ""), ("c", "silent", "")]},
+        "align": {"left_out": ["d"], "seconds_left_out": 3.2, "worst": [("d", None, "does not fit", "text")]},
+    }
+    (rows,) = left_out(found)
+    assert rows[1:] == [
+        ["reading", "no text", "2", "7"],
+        ["preparing", "clipped", "2", ""],
+        ["preparing", "silent", "1", ""],
+        ["aligning", "the text does not fit", "1", "3"],
+    ]
+    assert worst_table(found)[1] == ["d", "", "does not fit", "text"]
+    nothing = {"gather": {"left_out": {}}, "prepare": {"left_out": []}, "align": {"left_out": []}}
+    assert left_out(nothing) == ["Nothing."]
+
+
+@pytest.mark.parametrize("rows", ["", "100,0.5,\n200,0.4,0.45\n"])
+def test_curves_are_drawn_where_something_was_logged(rows, tmp_path):
+    (tmp_path / "log.csv").write_text("step,train_l1,valid_l1\n" + rows)
+    assert draw_curves(tmp_path / "log.csv", tmp_path / "samples" / "curves.png") == bool(rows)
+    assert (tmp_path / "samples").exists() == bool(rows)
+    if rows:
+        assert imread(tmp_path / "samples" / "curves.png").std() > 0
