@@ -15,8 +15,9 @@ import pytest
 
 gr = pytest.importorskip("gradio", reason="needs the extra clock-attention[app]")
 
-from clock_attention.app import page as app_module  # noqa: E402
-from clock_attention.app.page import LONGEST, LOOK, Speaker, guarded, page  # noqa: E402
+from clock_attention.app import speaker as speaker_module  # noqa: E402
+from clock_attention.app.page import LOOK, guarded, page  # noqa: E402
+from clock_attention.app.speaker import LONGEST, Speaker  # noqa: E402
 from clock_attention.files import temporary_folder  # noqa: E402
 from clock_attention.serve.guard import MOST_BYTES, Guard, without_port  # noqa: E402
 from clock_attention.speech.voice.voice import Voice  # noqa: E402
@@ -144,7 +145,7 @@ def test_work_stops_when_nobody_waits_for_it(server, speaker, monkeypatch):
 
 
 def test_work_has_an_end(speaker, monkeypatch):
-    monkeypatch.setattr(app_module, "LONGEST_WORK", 0.0)
+    monkeypatch.setattr(speaker_module, "LONGEST_WORK", 0.0)
     with pytest.raises(ValueError, match="seconds of work"):
         speaker.speak("One. Two.", decoding="parallel")
 

@@ -1,19 +1,24 @@
 """The player of the web page: sound, waveform, words and phonemes on one time axis, with a playhead that follows.
 
-It is one piece of HTML per speech, the sound inside it, and one script for all of them that listens on the document:
-nothing is fetched from anywhere, and nothing has to be set up again when the page replaces a player by the next.
+It is one piece of HTML per speech, the sound inside it. The scripts in `static` are one for all players and listen on
+the document: nothing is fetched from anywhere, and nothing has to be set up again when the page replaces a player by
+the next.
 """
 
 from __future__ import annotations
 
 import base64
 import io
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from html import escape
+from itertools import pairwise
+from secrets import token_hex
 
 import numpy as np
 import soundfile
 
+from clock_attention.speech.text.phonemes import NO_WORD
 from clock_attention.speech.voice.speech import Speech
 from clock_attention.timestamps import Interval
 
@@ -22,26 +27,43 @@ MOST_PIXELS_PER_SECOND = 600
 PIXELS_PER_LETTER = 8.5
 WAVEFORM_POINTS = 120  # per second
 VOWELS = set("æɑAɔWIɛɜiɪOYuʊʌəᵊᵻɐ")
+HINT = "Drag the dots to change when words begin and end, then speak with these times."
 
 
-def player(speech: Speech, label: str, plays: str = "") -> str:
+def player(speech: Speech, label: str, plays: str = "", *, adjustable: bool = False) -> str:
     """HTML of one utterance. `label` is its accessible name.
 
-    `plays` is "begins" for sound that starts by itself, "continues" for more of what the last player has played.
+    `plays` is "begins" for sound that starts by itself, "continues" for more of what the last player has played. The
+    words of an adjustable one can be dragged to other times and spoken again with these.
     """
     tiers = speech.tiers()
     minimum = round(speech.seconds * pixels_per_second(tiers["words"]))
+    facts = f'data-seconds="{speech.seconds:.4f}"'
+    if adjustable:
+        facts += f' data-frame="{speech.alignment.frame_seconds!r}" data-text="{escape(speech.text)}"'
+        facts += f' data-speech="{token_hex(8)}"'  # tells the page that this is another one
     return f"""
 <figure class="clock-player" aria-label="{escape(label)}">
   <audio controls preload="auto" data-plays="{plays}" src="data:audio/wav;base64,{encoded(speech)}"></audio>
-  <div class="clock-scroll"><div class="clock-track" style="min-width:{minimum}px" data-seconds="{speech.seconds:.4f}">
+  <div class="clock-scroll"><div class="clock-track" style="min-width:{minimum}px" {facts}>
     {waveform(speech)}
-    <div class="clock-tier clock-words">{blocks(tiers["words"], speech.seconds)}</div>
+    {grips(tiers["words"], speech.seconds) if adjustable else ""}
+    <div class="clock-tier clock-words">{blocks(tiers["words"], speech.seconds, phonemes_of_words(speech))}</div>
     <div class="clock-tier clock-phones">{blocks(tiers["phones"], speech.seconds)}</div>
     <div class="clock-head"></div>
   </div></div>
+  {TOOLS if adjustable else ""}
   <figcaption>{caption(speech)}</figcaption>
 </figure>"""
+
+
+TOOLS = f"""
+<div class="clock-tools">
+  <button type="button" class="clock-again" disabled>Speak with these times</button>
+  <button type="button" class="clock-reset" disabled>Reset</button>
+  <label><input type="checkbox" class="clock-along"> later words move along</label>
+  <output class="clock-note" aria-live="polite">{HINT}</output>
+</div>"""
 
 
 def pixels_per_second(words: Sequence[Interval]) -> float:
@@ -80,19 +102,25 @@ def waveform(speech: Speech) -> str:
     )
 
 
-def blocks(intervals: Sequence[Interval], seconds: float) -> str:
+def phonemes_of_words(speech: Speech) -> list[int]:
+    """How many phonemes each word has, which is how many frames it needs at least."""
+    return list(Counter(word for word in speech.phonemes.word_index if word != NO_WORD).values())
+
+
+def blocks(intervals: Sequence[Interval], seconds: float, least: Sequence[int] = ()) -> str:
     """One button per labelled interval, placed by its share of the time."""
     return "".join(
-        block(escape(interval.label), interval.start, interval.end, seconds)
-        for interval in intervals
+        block(interval, seconds, f' data-least="{least[place]}"' if least else "")
+        for place, interval in enumerate(intervals)
         if interval.label and interval.end > interval.start
     )
 
 
-def block(label: str, start: float, end: float, seconds: float) -> str:
+def block(interval: Interval, seconds: float, facts: str) -> str:
+    start, end, label = interval.start, interval.end, escape(interval.label)
     left, width = 100 * start / seconds, 100 * (end - start) / seconds
     return (
-        f'<button type="button" class="{kind(label)}" data-start="{start:.4f}" data-end="{end:.4f}" '
+        f'<button type="button" class="{kind(interval.label)}" data-start="{start:.4f}" data-end="{end:.4f}"{facts} '
         f'title="{label} {start:.2f}–{end:.2f} s" style="left:{left:.3f}%;width:{width:.3f}%">'
         f"<span>{label}</span></button>"
     )
@@ -102,85 +130,29 @@ def kind(label: str) -> str:
     return "vowel" if label.lstrip("ˈˌ") in VOWELS else "other"
 
 
-CSS = """
-.clock-player { margin: 0; padding: 4px 2px; }
-.clock-player audio { width: 100%; height: 42px; margin-bottom: 8px; }
-.clock-scroll { overflow-x: auto; border: 1px solid var(--border-color-primary); border-radius: 8px; }
-.clock-track { position: relative; width: 100%; height: 148px; background: var(--background-fill-primary); }
-.clock-wave { position: absolute; left: 0; top: 6px; width: 100%; height: 64px; }
-.clock-wave polygon { fill: var(--color-accent); opacity: .45; }
-.clock-tier { position: absolute; left: 0; right: 0; height: 30px; }
-.clock-words { top: 76px; }
-.clock-phones { top: 110px; }
-.clock-tier button { position: absolute; top: 0; height: 100%; min-width: 0; padding: 0; margin: 0; overflow: hidden;
-  border: 0; border-left: 1px solid var(--background-fill-primary); border-radius: 4px; cursor: pointer;
-  background: var(--background-fill-secondary); color: var(--body-text-color);
-  font: 14px/30px var(--font), sans-serif; text-align: center; white-space: nowrap; }
-.clock-words button { font-weight: 600; }
-.clock-phones button.vowel {
-  background: color-mix(in srgb, var(--color-accent) 16%, var(--background-fill-secondary)); }
-.clock-tier button:hover { outline: 1px solid var(--color-accent); outline-offset: -1px; }
-.clock-tier button.now { background: var(--color-accent) !important; }
-.clock-tier button.now span { color: white; }
-.clock-head { position: absolute; top: 0; bottom: 0; width: 2px; left: 0; background: var(--body-text-color);
-  pointer-events: none; opacity: .75; }
-@media (max-width: 640px) {
-  .clock-length { flex-direction: column !important; }
-  .clock-length > * { width: 100% !important; min-width: 0 !important; }
-}
-.clock-player figcaption { font-size: 13px; color: var(--body-text-color-subdued); padding: 6px 2px 0; }
-"""
+def grips(words: Sequence[Interval], seconds: float) -> str:
+    """What the edges of words are held by."""
+    return (
+        '<div class="clock-grips">'
+        + "".join(
+            f'<i role="slider" tabindex="0" data-ends="{ends}" data-begins="{begins}" aria-valuemin="0" '
+            f'aria-valuemax="{seconds:.2f}" aria-valuenow="{at:.2f}" aria-label="{escape(name)}" '
+            f'style="left:{100 * at / seconds:.3f}%"></i>'
+            for at, ends, begins, name in edges(words)
+        )
+        + "</div>"
+    )
 
-SCRIPT = """
-<script>
-(() => {
-  const show = (player) => {
-    const audio = player.querySelector('audio'), track = player.querySelector('.clock-track');
-    const now = audio.currentTime, share = Math.min(1, now / Number(track.dataset.seconds));
-    track.querySelector('.clock-head').style.left = `${100 * share}%`;
-    for (const block of track.querySelectorAll('.clock-tier button'))
-      block.classList.toggle('now', now > 0 && now >= Number(block.dataset.start) && now < Number(block.dataset.end));
-    const scroll = player.querySelector('.clock-scroll'), at = share * track.offsetWidth;
-    if (!audio.paused && (at < scroll.scrollLeft || at > scroll.scrollLeft + 0.9 * scroll.clientWidth))
-      scroll.scrollLeft = at - 0.1 * scroll.clientWidth;
-  };
-  const follow = (player) => {
-    show(player);
-    const audio = player.querySelector('audio');
-    if (player.isConnected && !audio.paused && !audio.ended) requestAnimationFrame(() => follow(player));
-  };
-  // Speech grows sentence by sentence: each new player goes on where the last one was, unless the visitor stopped it.
-  let reached = 0, stopped = false;
-  document.addEventListener('timeupdate', (event) => {
-    if (event.target.dataset && event.target.dataset.plays) reached = event.target.currentTime;
-  }, true);
-  document.addEventListener('pause', (event) => {
-    if (event.target.dataset && event.target.dataset.plays && event.target.isConnected) stopped = !event.target.ended;
-  }, true);
-  document.addEventListener('loadeddata', (event) => {
-    const audio = event.target, plays = audio.dataset && audio.dataset.plays;
-    if (!plays) return;
-    if (plays === 'begins') { reached = 0; stopped = false; }
-    else audio.currentTime = Math.min(reached, audio.duration);
-    if (!stopped) audio.play().catch(() => {});
-  }, true);
-  // Media events do not bubble: listen in the capture phase.
-  for (const name of ['play', 'pause', 'seeked', 'ended', 'loadeddata'])
-    document.addEventListener(name, (event) => {
-      const player = event.target.closest && event.target.closest('.clock-player');
-      if (!player) return;
-      if (name === 'play')
-        for (const other of document.querySelectorAll('.clock-player audio'))
-          if (other !== event.target) other.pause();
-      name === 'play' ? follow(player) : show(player);
-    }, true);
-  document.addEventListener('click', (event) => {
-    const block = event.target.closest && event.target.closest('.clock-tier button');
-    if (!block) return;
-    const audio = block.closest('.clock-player').querySelector('audio');
-    audio.currentTime = Number(block.dataset.start) + 0.001;
-    audio.play();
-  });
-})();
-</script>
-"""
+
+def edges(words: Sequence[Interval]) -> Iterator[tuple[float, int | str, int | str, str]]:
+    """Times where words end and begin: the time, the word that ends, the word that begins, and a name for it."""
+    if not words:
+        return
+    yield words[0].start, "", 0, f"start of {words[0].label}"
+    for place, (word, following) in enumerate(pairwise(words)):
+        if following.start - word.end < 1e-3:
+            yield word.end, place, place + 1, f"between {word.label} and {following.label}"
+        else:
+            yield word.end, place, "", f"end of {word.label}"
+            yield following.start, "", place + 1, f"start of {following.label}"
+    yield words[-1].end, len(words) - 1, "", f"end of {words[-1].label}"

@@ -1,0 +1,31 @@
+"""Voices for the page."""
+
+import shutil
+
+import pytest
+
+from clock_attention.speech.voice.voice import Voice
+from tests.speech.voices import tiny_aligned_voice, tiny_voice
+
+
+@pytest.fixture(scope="session")
+def voice(tmp_path_factory):
+    """With a parallel decoder that has durations, as the default voice, and an autoregressive one."""
+    folder = tiny_aligned_voice(tmp_path_factory.mktemp("app") / "voice")
+    steps = tiny_voice(folder.parent / "steps", decoding="autoregressive", positions="rotary")
+    shutil.copytree(steps, folder / "autoregressive")
+    return Voice.load(folder)
+
+
+@pytest.fixture(scope="session")
+def speaker(voice):
+    from clock_attention.app.speaker import Speaker
+
+    speaker = Speaker(voice, vocoder="griffin-lim")
+    yield speaker
+    speaker.close()
+
+
+@pytest.fixture(scope="session")
+def speech(speaker):
+    return speaker.speak("The birch canoe slid, slowly.", decoding="parallel")
