@@ -7,7 +7,7 @@ SPEAKS := $(VENV)/.speaks
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 SENTENCE := The birch canoe slid on the smooth planks.
 
-.PHONY: demo test test-all wheel bench gpu-tools gpu-check docs format lint install clean
+.PHONY: demo test test-all wheel runtime bench gpu-tools gpu-check docs format lint install clean
 
 install: $(INSTALLED)
 
@@ -46,6 +46,13 @@ wheel:  # builds it, installs it alone in a clean environment, and speaks from t
 	cd dist && "$(abspath $(VENV)-wheel)/bin/clock-attention" --version
 	cd dist && "$(abspath $(VENV)-wheel)/bin/clock-attention" speak "$(SENTENCE)" -o wheel.wav
 
+runtime: install  # the wheel without torch, alone in a clean environment: does it speak as torch does?
+	rm -rf out/runtime packaging/runtime/build $(VENV)-runtime
+	$(PYTHON) -m venv $(VENV)-runtime
+	$(VENV)-runtime/bin/python -m pip wheel --quiet --no-deps --wheel-dir out/runtime ./packaging/runtime
+	$(VENV)-runtime/bin/python -m pip install --quiet out/runtime/*.whl
+	$(BIN)/python packaging/runtime/check.py $(VENV)-runtime/bin/python
+
 gpu-tools: install  # Triton, 290 MB: with it `make test` also interprets and compiles the kernels for GPUs
 	$(PIP) install --quiet -c constraints.txt -e ".[gpu]"
 
@@ -68,4 +75,4 @@ format: install
 	$(BIN)/ruff format .
 
 clean:
-	rm -rf $(VENV) $(VENV)-wheel build dist site .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) $(VENV)-wheel $(VENV)-runtime build dist site .pytest_cache .mypy_cache .ruff_cache

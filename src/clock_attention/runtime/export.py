@@ -25,6 +25,8 @@ def export_runtime(voice: Voice, folder: str | Path, *, vocoder: str | Path = "a
             f"{voice.path}: the runtime speaks voices with durations, such as the default one; this one has attention "
             "alone (`--onnx` exports its acoustic model)"
         )
+    if model.flow is not None:
+        raise ValueError(f"{voice.path}: the runtime has no flow decoder; export a voice without one")
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise ValueError(f"{folder}: exists already; choose another name")
     found = voice.vocoder(vocoder)

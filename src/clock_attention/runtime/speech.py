@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from clock_attention.speech.audio.sound_file import save_sound
 from clock_attention.speech.audio.wave import Wave
-from clock_attention.speech.text.phonemes import NO_WORD, PAUSES, WORD_BOUNDARY, Phonemes, joined
-from clock_attention.timestamps import Alignment, Interval, save_timestamps
+from clock_attention.speech.text.phonemes import Phonemes, joined
+from clock_attention.speech.text.tiers import save_speech_timestamps, spoken_tiers, word_intervals
+from clock_attention.timestamps import Alignment, Interval
 
 
 @dataclass(frozen=True)
@@ -32,27 +33,19 @@ class RuntimeSpeech:
     @property
     def words(self) -> list[Interval]:
         """When each written word is spoken."""
-        spans: dict[int, tuple[int, int]] = {}
-        for token, word in enumerate(self.phonemes.word_index):
-            if word != NO_WORD:
-                spans[word] = (spans.get(word, (token,))[0], token + 1)
-        return self.alignment.grouped((self.phonemes.words[word], *span) for word, span in spans.items())
+        return word_intervals(self.phonemes, self.alignment)
 
     def tiers(self) -> dict[str, list[Interval]]:
-        """Sentences, words and phones in seconds; pauses and word boundaries are phones without a label."""
-        phones = [
-            replace(phone, label="") if phone.label in PAUSES or phone.label == WORD_BOUNDARY else phone
-            for phone in self.alignment.intervals()
-        ]
-        return {"sentences": list(self.sentences), "words": self.words, "phones": phones}
+        """Sentences, words, phones and visemes in seconds; pauses and word boundaries are phones without a label."""
+        return spoken_tiers(self.phonemes, self.alignment, self.sentences)
 
     def save(self, path: str | Path) -> None:
         """Write the audio as .wav or .flac, 16 bit."""
         save_sound(path, self.audio, self.sample_rate)
 
     def save_timestamps(self, path: str | Path) -> None:
-        """Write sentences, words and phones, in a format by the path's ending."""
-        save_timestamps(path, self.tiers(), seconds=self.seconds, cue_tier="sentences")
+        """Write sentences, words, phones and visemes as .TextGrid or .json, or .srt and .vtt subtitles."""
+        save_speech_timestamps(path, self.tiers(), self.seconds)
 
 
 def join(pieces: Sequence[RuntimeSpeech], text: str) -> RuntimeSpeech:

@@ -13,7 +13,7 @@ from clock_attention.speech.audio.wave import Wave
 
 Mel = NDArray[np.float32]
 CHUNK = 400  # mel frames that go through HiFi-GAN at once: bounds its memory
-# Of the harmonic vocoder; what they mean is said where it is defined, in clock_attention.speech.vocoder.
+# Of the harmonic vocoder; clock_attention.speech.vocoder explains them.
 RATE, FFT, HOP, LOUDEST = 24000, 1200, 300, 7.0
 BINS = FFT // 2 + 1
 LEAST_HERTZ, HIGHEST_HARMONIC = 40.0, 11000.0

@@ -26,7 +26,7 @@ from clock_attention.runtime.folder import (
 )
 from clock_attention.runtime.speech import RuntimeSpeech, join
 from clock_attention.runtime.vocoders import HarmonicVocoder, WaveVocoder
-from clock_attention.speech.audio.shaping import amplified, fitted, sources, with_quiet_onset
+from clock_attention.speech.audio.shaping import amplified, fitted, frames_with_silence, with_quiet_onset
 from clock_attention.speech.audio.wave import Wave
 from clock_attention.speech.text.lexicon import Lexicon, load_lexicon
 from clock_attention.speech.text.phonemes import Phonemes, Phonemizer, UnreadableTextError, joined, token_ids
@@ -173,7 +173,7 @@ class RuntimeVoice:
         if not np.isfinite(mel).all():
             raise RuntimeVoiceError(f"{self.path}: the model's output is not finite: export the voice again")
         heard = with_quiet_onset(mel[0], int(short[0]), math.log(self.card.log_floor))
-        source = np.arange(len(mel[0])) if (short == wanted).all() else sources(short.copy(), wanted)
+        source = np.arange(len(mel[0])) if (short == wanted).all() else frames_with_silence(short.copy(), wanted)
         return self._sounded(heard, attention[0], source, plan.energy), wanted
 
     def _sounded(
