@@ -11,7 +11,7 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from clock_attention.evaluation.pipeline.chain import Chain, Listeners
+from clock_attention.evaluation.pipeline.chain import Chain, ChainWorkers
 from clock_attention.evaluation.prompts import Prompt
 from clock_attention.speech.audio.mel import MelConfig
 from clock_attention.speech.audio.wave import Wave
@@ -101,5 +101,5 @@ def source() -> FakeSource:
 
 
 @pytest.fixture
-def listeners(source: FakeSource) -> Listeners:
-    return Listeners(source)
+def chains(source: FakeSource) -> ChainWorkers:
+    return ChainWorkers(source)

@@ -79,7 +79,7 @@ def evaluate(
         chosen = load_prompts(prompts, subset=subset, seed=seed, folder=lists)
         length = Length(mpr, pace)
         systems = open_systems([system, *([compare] if compare else [])], length, checkpoint, stack, whole)
-        keep_audio = keep_audio or sound  # which listens to it
+        keep_audio = keep_audio or sound  # which needs it
         options: dict[str, Any] = {"workers": workers, "keep_audio": keep_audio, "devices": devices, "nodes": nodes}
         session = stack.enter_context(open_session(systems, out, vocoder, recognizer, mos, seed=seed, **options))
         found = [one for each in systems if (one := session.evaluate(each, chosen))]
@@ -116,27 +116,33 @@ def sweep(
     nodes: Nodes = 1,
 ) -> None:
     """Evaluate systems over a range of lengths, and draw the counterparts of the paper's figures."""
-    from clock_attention.evaluation.pipeline import sweep as sweeping
-    from clock_attention.evaluation.report.figures import draw_sample, draw_scores
-    from clock_attention.evaluation.systems.opening import open_systems, split_name
-    from clock_attention.evaluation.systems.systems import Length, VoiceSystem
+    from clock_attention.evaluation.experiment.jobs import SweepSystems
 
-    with clear_errors(), ExitStack() as stack:
-        use_threads(threads)
-        chosen = load_prompts(prompts, subset=subset, seed=seed, folder=lists)
-        mprs = sweeping.parse_range(mpr or ["3:10"])
-        added = ["teacher"] if teacher and "teacher" not in [split_name(name)[1] for name in systems] else []
-        opened = open_systems([*systems, *added], Length(), checkpoint, stack, whole)
-        options: dict[str, Any] = {"workers": workers, "keep_audio": keep_audio, "devices": devices, "nodes": nodes}
-        session = stack.enter_context(open_session(opened, out, vocoder, recognizer, mos, seed=seed, **options))
-        found = sweeping.sweep(opened, chosen, mprs, session, cap)
-        if session.leads:
-            draw_scores(found, out / "scores.png")
-            draw_sample([one for one in opened if isinstance(one, VoiceSystem)], out, cap)
-            # Last: an experiment takes this file for the sign that all is there.
-            sweeping.write_sweep(out / "sweep.json", found, prompts=list(prompts), subset=len(chosen), seed=seed)
+    with clear_errors():
+        found = SweepSystems(
+            out,
+            systems=tuple(systems),
+            prompts=tuple(prompts),
+            mprs=tuple(mpr or ["3:10"]),
+            cap=cap,
+            teacher=teacher,
+            subset=subset,
+            seed=seed,
+            recognizers=tuple(recognizer or ["moonshine"]),
+            predictors=tuple(mos or []),
+            vocoder=vocoder,
+            checkpoint=checkpoint,
+            whole=whole,
+            keep_audio=keep_audio,
+            lists=lists,
+            workers=workers,
+            threads=threads,
+            devices=devices,
+            nodes=nodes,
+        ).run(console)
+        if found:
             show(found, differences=False)
-            console.print(f"{len(chosen)} prompts; {out}/sweep.json, {out}/*.png", highlight=False)
+            console.print(f"{len(found[0].results)} prompts; {out}/sweep.json, {out}/*.png", highlight=False)
 
 
 def use_threads(threads: int | None) -> None:

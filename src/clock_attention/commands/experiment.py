@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -17,6 +15,8 @@ from clock_attention.commands.terminal import clear_errors, console
 from clock_attention.evaluation.prompts import LISTS
 
 if TYPE_CHECKING:
+    from clock_attention.evaluation.experiment.jobs import StageJob
+    from clock_attention.evaluation.experiment.journal import Journal
     from clock_attention.evaluation.experiment.stages import Experiment
 
 
@@ -47,9 +47,10 @@ def experiment(
     lists: Lists = LISTS,
 ) -> None:
     """The paper's experiment from corpora to report. The same command continues an interrupted one."""
+    from clock_attention.evaluation.experiment.journal import perform, require_models
     from clock_attention.evaluation.experiment.plan import PRESETS
     from clock_attention.evaluation.experiment.results import report_experiment
-    from clock_attention.evaluation.experiment.stages import Experiment, perform, require_listeners
+    from clock_attention.evaluation.experiment.stages import Experiment
 
     with clear_errors():
         if preset not in PRESETS:
@@ -78,19 +79,14 @@ def experiment(
         if dry_run:
             show_plan(planned)
             return
-        require_listeners(planned)
+        require_models(planned)
         perform(
-            planned, run_command, say=lambda line: console.print(line, markup=False, highlight=False, soft_wrap=True)
+            planned,
+            say=lambda line: console.print(line, markup=False, highlight=False, soft_wrap=True),
+            journal=journal_of(planned),
         )
         markdown, page = report_experiment(planned)
         console.print(f"{markdown}\n{page}", highlight=False)
-
-
-def run_command(arguments: Sequence[str]) -> None:
-    """In a process of its own, whose memory is free again when it ends."""
-    ended = subprocess.run([sys.executable, "-m", "clock_attention.commands.main", *arguments])
-    if ended.returncode:
-        raise ChildProcessError(f"`clock-attention {shlex.join(arguments)}` ended with {ended.returncode}")
 
 
 def named_folders(texts: Sequence[str], option: str) -> dict[str, Path]:
@@ -104,11 +100,11 @@ def named_folders(texts: Sequence[str], option: str) -> dict[str, Path]:
 
 
 def show_plan(planned: Experiment) -> None:
-    """Stages, what is left of each, and the commands that do them."""
-    from clock_attention.evaluation.experiment.stages import changed, read_journal, refuse_other_options
+    """Stages, what is left of each, and the commands that do the same."""
+    from clock_attention.evaluation.experiment.journal import changed, refuse_other_options
     from clock_attention.evaluation.pipeline.watching import duration
 
-    stages, journal = planned.stages(), read_journal(planned.out)
+    stages, journal = planned.stages(), journal_of(planned)
     refuse_other_options(planned, journal)
     table = Table(title="Plan", title_justify="left")
     table.add_column("stage")
@@ -116,12 +112,76 @@ def show_plan(planned: Experiment) -> None:
     left = 0.0
     commands = []
     for stage in stages:
-        arguments = stage.command()
-        done = stage.done() and not changed(stage, arguments, journal)
-        commands += [] if done else [f"clock-attention {shlex.join(arguments)}"]
+        job = stage.job()
+        done = stage.done() and not changed(stage, job, journal)
+        commands += [] if done else [f"clock-attention {shlex.join(as_command(job))}"]
         left += 0.0 if done else stage.seconds
         table.add_row(stage.name, "done" if done else duration(stage.seconds))
     table.add_row("all", duration(left))
     console.print(table)
     for line in commands:
         console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+
+def as_command(job: StageJob) -> list[str]:
+    """The `clock-attention` command that does the same as a job."""
+    from clock_attention.evaluation.experiment import jobs
+
+    match job:
+        case jobs.SynthesizeCorpus():
+            spoken = job.speeds if job.speeds != (1.0,) else ()
+            parts = ["corpus", "synthesize"]
+            parts += ["--shortest", str(job.shortest)] if job.shortest != 15 else []
+            parts += ["--longest", str(job.longest)] if job.longest != 120 else []
+            parts += [*repeated("--speed", spoken), "--out", str(job.out), "--workers", str(job.workers)]
+            parts += ["--hours", f"{job.hours:g}", "--seed", str(job.seed)]
+            return parts + (["--text", str(job.text)] if job.text else [])
+        case jobs.PrepareCorpus():
+            parts = ["corpus", "prepare", str(job.folder), "--phonemizer", job.phonemizer]
+            return [*parts, "--out", str(job.out), "--workers", str(job.workers)]
+        case jobs.TrainSystem():
+            parts = ["train", "--resume", "--out", str(job.out), *repeated("--corpus", job.corpora)]
+            parts += ["--threads", str(job.threads)] if job.threads else []
+            return parts + (["--preset", job.preset, *repeated("--set", job.changes)] if job.preset else [])
+        case jobs.ExportVoice():
+            return ["export", str(job.source), str(job.out), "--licence", job.licence]
+        case jobs.SweepSystems():
+            lengths = repeated("--mpr", job.mprs) if not job.systems[0].startswith("copy:") else []
+            parts = ["sweep", *job.systems, *lengths, "--teacher" if job.teacher else "--no-teacher"]
+            parts += ["--out", str(job.out), "--seed", str(job.seed), "--vocoder", job.vocoder]
+            parts += ["--workers", str(job.workers), "--lists", str(job.lists), *repeated("--prompts", job.prompts)]
+            parts += repeated("--recognizer", job.recognizers)
+            return parts + (["--subset", str(job.subset)] if job.subset else [])
+    raise TypeError(f"no command does {job}")
+
+
+def repeated(option: str, values: Sequence[object]) -> list[str]:
+    return [part for value in values for part in (option, str(value))]
+
+
+UNIMPORTANT = ("--workers", "--threads", "--lists")  # options that change no result; what is in the lists does
+
+
+def journal_of(planned: Experiment) -> Journal:
+    """The journal of an experiment; one of version 0.2 or earlier holds command lines instead of jobs."""
+    from clock_attention.evaluation.experiment.journal import read_journal
+
+    journal = read_journal(planned.out)
+    jobs, commands = journal.setdefault("jobs", {}), journal.pop("commands", {})
+    for stage in planned.stages():
+        if stage.name in commands and stage.name not in jobs:
+            before, job = essence(commands[stage.name]), stage.job()
+            jobs[stage.name] = job.options() if before == essence(as_command(job)) else {"command": before}
+    return journal
+
+
+def essence(arguments: Sequence[str]) -> list[str]:
+    """A command without the options that only say how it is to be run."""
+    kept: list[str] = []
+    places = iter(arguments)
+    for argument in places:
+        if argument in UNIMPORTANT:
+            next(places, None)
+        else:
+            kept.append(argument)
+    return kept

@@ -10,8 +10,10 @@ import pytest
 from typer.testing import CliRunner
 
 from clock_attention.commands.main import app
+from clock_attention.evaluation.experiment.jobs import StageJob
+from clock_attention.evaluation.experiment.journal import perform, read_journal
 from clock_attention.evaluation.experiment.plan import PRESETS
-from clock_attention.evaluation.experiment.stages import Experiment, perform, read_journal
+from clock_attention.evaluation.experiment.stages import Experiment
 from clock_attention.speech.training.config import load_preset
 from clock_attention.speech.training.progress import log_columns
 from clock_attention.speech.training.recipes import AttentionRecipe
@@ -42,8 +44,8 @@ def test_finished_stages_are_not_repeated_and_times_add_up(tmp_path: Path) -> No
     names = [stage.name for stage in experiment.stages()]
     ran: list[str] = []
 
-    def run(arguments) -> None:
-        stage = next(one for one in experiment.stages() if one.command() == list(arguments))
+    def run(job: StageJob) -> None:
+        stage = next(one for one in experiment.stages() if one.job() == job)
         ran.append(stage.name)
         if len(ran) == 4:
             raise ChildProcessError("killed")
@@ -63,10 +65,10 @@ def test_other_options_are_never_answered_with_old_results(tmp_path: Path) -> No
     experiment = Experiment(tmp_path, PRESETS["small"], systems=("parallel-clock",))
     ran: list[str] = []
 
-    def run(arguments) -> None:
-        ran.append(arguments[0])
+    def run(job: StageJob) -> None:
+        ran.append(type(job).__name__)
         for stage in asked.stages():
-            if stage.command() == list(arguments) and not stage.done():
+            if stage.job() == job and not stage.done():
                 finish(stage.name, asked)
 
     asked = experiment
@@ -77,7 +79,7 @@ def test_other_options_are_never_answered_with_old_results(tmp_path: Path) -> No
     asked = replace(experiment, recognizers=("whisper:base.en",), mprs=("4",))
     for _ in range(2):
         perform(asked, run, say=lambda line: None)
-    assert ran == ["sweep"] * 3  # copy-synthesis, sweep and hard list, once
+    assert ran == ["SweepSystems"] * 3  # copy-synthesis, sweep and hard list, once
     assert read_journal(tmp_path)["recognizers"] == ["whisper:base.en"]
     for other in (replace(asked, changes=("learning_rate=0.1",)), replace(asked, seed=7), replace(asked, hours=1.0)):
         with pytest.raises(ValueError, match=r"was begun with other options in .*choose another folder"):
@@ -107,8 +109,8 @@ def test_changed_prompts_models_and_lists_are_noticed(tmp_path: Path) -> None:
     )
     ran: list[str] = []
 
-    def run(arguments) -> None:
-        stage = next(one for one in experiment.stages() if one.command() == list(arguments))
+    def run(job: StageJob) -> None:
+        stage = next(one for one in experiment.stages() if one.job() == job)
         ran.append(stage.name)
         finish(stage.name, experiment)
 
@@ -139,7 +141,7 @@ def test_a_plan_that_would_be_refused_is_not_shown(tmp_path: Path) -> None:
     experiment = Experiment(tmp_path, PRESETS["small"], systems=("parallel-clock",), workers=2)
     for stage in experiment.stages():
         finish(stage.name, experiment)
-    perform(experiment, lambda arguments: None, say=lambda line: None)
+    perform(experiment, lambda job: None, say=lambda line: None)
     options = ["experiment", "--out", str(tmp_path), "--system", "parallel-clock", "--dry-run"]
     assert CliRunner().invoke(app, options).exit_code == 0
     result = CliRunner().invoke(app, [*options, "--seed", "7"])

@@ -4,10 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from hypothesis import given
-from hypothesis import strategies as st
-
-from clock_attention.evaluation.digest import digest
 from clock_attention.evaluation.pipeline.cache import Cache
 
 
@@ -40,13 +36,3 @@ def test_a_line_cut_short_loses_only_itself(tmp_path: Path) -> None:
         again = Cache(tmp_path)
         assert again.get("c") == {"x": 3}
         assert again.rows.keys() == after.rows.keys()
-
-
-keys = st.dictionaries(st.text(max_size=5), st.integers() | st.text(max_size=5), max_size=4)
-
-
-@given(keys, keys)
-def test_digests_differ_exactly_where_the_parts_do(first: dict[str, object], second: dict[str, object]) -> None:
-    assert (digest(first) == digest(second)) == (first == second)
-    assert digest(first) == digest(dict(reversed(first.items())))
-    assert digest("ab", "c") != digest("a", "bc")

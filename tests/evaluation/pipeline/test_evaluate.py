@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,11 +11,10 @@ import pytest
 import torch
 
 from clock_attention.evaluation.pipeline.cache import Cache
-from clock_attention.evaluation.pipeline.chain import Job, Listeners
+from clock_attention.evaluation.pipeline.chain import ChainWorkers
 from clock_attention.evaluation.pipeline.evaluate import Evaluation, Keys, evaluate, paired_difference
 from clock_attention.evaluation.prompts import Prompt
-from clock_attention.evaluation.systems.systems import Length, Sound, VoiceSystem
-from clock_attention.speech.audio.wave import Wave
+from clock_attention.evaluation.systems.systems import Length, VoiceSystem
 from clock_attention.speech.voice.voice import Voice
 from tests.evaluation.conftest import PROMPTS, FakeRecognizer, FakeSource, FakeVocoder
 
@@ -28,7 +25,7 @@ MakeVoice = Callable[..., Voice]
 
 
 def run(system: VoiceSystem, source: FakeSource, folder: Path, prompts=PROMPTS, **options) -> Evaluation:
-    found = evaluate(system, prompts, Listeners(source), Cache(folder), **options)
+    found = evaluate(system, prompts, ChainWorkers(source), Cache(folder), **options)
     assert found is not None
     return found
 
@@ -135,7 +132,7 @@ def test_ranks_share_the_work_and_put_it_together(make_voice: MakeVoice, tmp_pat
     system = VoiceSystem(make_voice())
     sources = [FakeSource(), FakeSource()]
     for rank, source in enumerate(sources):
-        evaluate(system, PROMPTS, Listeners(source), Cache(tmp_path / "cache", rank), rank=rank, world=2)
+        evaluate(system, PROMPTS, ChainWorkers(source), Cache(tmp_path / "cache", rank), rank=rank, world=2)
     assert [source.vocoder.calls for source in sources] == [3, 2]
     silent = FakeSource()
     assert run(system, silent, tmp_path / "cache") == run(system, FakeSource(), tmp_path / "alone")
@@ -144,7 +141,7 @@ def test_ranks_share_the_work_and_put_it_together(make_voice: MakeVoice, tmp_pat
 
 def test_a_rank_that_is_first_to_finish_has_no_evaluation_yet(make_voice: MakeVoice, tmp_path: Path) -> None:
     system = VoiceSystem(make_voice())
-    assert evaluate(system, PROMPTS, Listeners(FakeSource()), Cache(tmp_path), rank=0, world=2) is None
+    assert evaluate(system, PROMPTS, ChainWorkers(FakeSource()), Cache(tmp_path), rank=0, world=2) is None
 
 
 def test_prompts_that_say_the_same_are_heard_once(make_voice: MakeVoice, tmp_path: Path) -> None:
@@ -184,37 +181,12 @@ def test_phone_recognizers_are_scored_on_phones(make_voice: MakeVoice, tmp_path:
     assert found.scores["some-phones"].words.errors == 0
 
 
-class Mortal(FakeRecognizer):
-    """Takes its process with it."""
-
-    def transcribe(self, wave: Wave, sample_rate: int) -> str:
-        os._exit(9)
-
-
-@pytest.mark.slow
-def test_a_worker_that_dies_is_explained_whenever_it_is_noticed(monkeypatch) -> None:
-    monkeypatch.syspath_prepend(Path(__file__).parents[3])
-    sound = Sound(1, wave=np.zeros(100, np.float32), sample_rate=22050)
-
-    with Listeners(FakeSource(recognizers=[Mortal()]), workers=2) as listeners:
-
-        def jobs() -> Iterator[Job]:
-            yield Job("first", sound, ("fake",))
-            assert listeners.pool is not None
-            while not listeners.pool._broken:  # as while a long sentence is spoken
-                time.sleep(0.05)
-            yield Job("second", sound, ("fake",))
-
-        with pytest.raises(ChildProcessError, match="a worker process was killed"):
-            list(listeners.process(jobs()))
-
-
 @pytest.mark.slow
 def test_processes_find_what_one_process_finds(make_voice: MakeVoice, tmp_path: Path, monkeypatch) -> None:
     monkeypatch.syspath_prepend(Path(__file__).parents[3])  # the processes have to find the fakes
     torch.set_num_threads(1)
     system = VoiceSystem(make_voice())
     here = run(system, FakeSource(), tmp_path / "here")
-    with Listeners(FakeSource(), workers=2) as listeners:
-        there = evaluate(system, PROMPTS, listeners, Cache(tmp_path / "there"))
+    with ChainWorkers(FakeSource(), workers=2) as chains:
+        there = evaluate(system, PROMPTS, chains, Cache(tmp_path / "there"))
     assert there == here

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clock_attention.evaluation.pipeline.session import Session, shared_mel
+from clock_attention.evaluation.pipeline.session import Session
 from clock_attention.evaluation.pipeline.sweep import (
     best,
     best_shared,
@@ -23,7 +23,7 @@ from clock_attention.evaluation.report.figures import draw_sample, draw_scores
 from clock_attention.evaluation.systems.systems import CopySynthesis, Length, TeacherSystem, VoiceSystem
 from clock_attention.speech.audio.mel import MelConfig
 from clock_attention.speech.voice.voice import Voice
-from tests.evaluation.conftest import MEL, PROMPTS, FakeSource
+from tests.evaluation.conftest import PROMPTS, FakeSource
 from tests.speech.corpora import tiny_store
 
 MakeVoice = Callable[..., Voice]
@@ -93,10 +93,3 @@ def test_the_best_length_is_the_one_understood_best(make_voice: MakeVoice, tmp_p
     assert best(found, "a", "fake").length == min(rates, key=rates.__getitem__)
     assert best_shared(found, ["a", "b"], "fake") in ("natural", "MPR 3")
     assert best_shared(found[1:3], ["a", "b"], "fake") is None
-
-
-def test_systems_that_need_different_vocoders_are_refused(make_voice: MakeVoice) -> None:
-    voice = VoiceSystem(make_voice())
-    assert shared_mel([voice, voice]) == MEL
-    with pytest.raises(ValueError, match="different mel definitions"):
-        shared_mel([voice, TeacherSystem(MelConfig.preset("hifigan"))])

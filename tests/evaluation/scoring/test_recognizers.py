@@ -15,7 +15,7 @@ import torch
 from clock_attention.evaluation.scoring import recognizers
 from clock_attention.evaluation.scoring.recognizers import (
     RECOGNIZERS,
-    Listener,
+    BaseRecognizer,
     Moonshine,
     PocketSphinx,
     Recognizer,
@@ -27,10 +27,10 @@ from clock_attention.evaluation.scoring.recognizers import (
 from clock_attention.speech.audio.wave import Wave, load_audio
 
 
-class Counting(Listener):
+class Counting(BaseRecognizer):
     """Transcribes a wave as the number of its samples."""
 
-    def listen(self, samples: Wave) -> str:
+    def recognize(self, samples: Wave) -> str:
         return f" {len(samples)} "
 
 

@@ -20,9 +20,6 @@ from clock_attention.evaluation.systems.systems import (
     stretched,
 )
 from clock_attention.speech.audio.mel import PRESETS, MelConfig
-from clock_attention.speech.training.config import load_preset
-from clock_attention.speech.training.loop import train
-from clock_attention.speech.voice.from_run import opened_voice
 from clock_attention.speech.voice.voice import Voice
 from tests.evaluation.conftest import PROMPTS
 from tests.speech.corpora import tiny_store
@@ -121,14 +118,3 @@ def test_copy_synthesis_says_what_was_recorded(tmp_path: Path) -> None:
     assert system.identity(prompt) != other.identity(prompt)  # the same id and text, another recording
     with pytest.raises(ValueError, match=r"no utterance 'p0'.*valid:"):
         system.say([PROMPTS[0]])
-
-
-def test_a_run_is_opened_like_a_voice(tmp_path: Path) -> None:
-    changes = ["width=16", "heads=2", "encoder_layers=1", "decoder_layers=1", "feed_forward=16", "steps=2"]
-    changes += ["batch_size=8", "validate_every=2", "pictures=0", "validation_utterances=2"]
-    train(load_preset("small-l1").changed(changes), tiny_store(tmp_path / "store"), tmp_path / "run", quiet=True)
-    with opened_voice(tmp_path / "run") as voice:
-        assert voice.card.provenance.steps == 2
-        folder = voice.path
-        assert folder.exists()
-    assert not folder.exists()

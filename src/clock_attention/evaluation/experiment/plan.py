@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Literal
+
+from clock_attention.evaluation.experiment.jobs import PrepareCorpus, SynthesizeCorpus
 
 Comparison = Literal["best", "paper", "autoregressive", "rivals"]
 COMPARISONS = {
     "best": "Shared recipe, found with clocks, handed to the dot product: several rates, normalized positions.",
     "paper": "Paper-like conditions: one speaking rate, absolute positions.",
     "autoregressive": "Autoregressive decoding, free running.",
-    "rivals": "Plain L1, several rates, normalized positions: what else could tell frames where they are.",
+    "rivals": "Plain L1, several rates, normalized positions: other ways to give frames their position.",
 }
 
 
@@ -24,14 +27,15 @@ class Contestant:
     changes: tuple[str, ...]
 
 
-# Plain L1 from the first step to the last. Step by step the true frames before tell the timing: there is no blur.
+# Plain L1 from the first step to the last. In autoregressive training the previous true frames give the timing, so
+# there is no blur.
 PLAIN = ("steps=16_000", "warped_share=0.0")
 AS_PRINTED = ("positions=absolute", "stretch_share=0.0")
 # How the small experiment lets every system learn pace: the teacher reads at its own different speeds. As in the paper,
 # there is one pace. Short phrases make alignments form early, for every system.
 ONE_PACE = ("phrases", "natural")
 ALL_PACES = (*ONE_PACE, "paces")
-# One scalar clock a head, each layer's told the pace of the utterance: docs/theory/causal.md.
+# One scalar clock per head, with the pace of the utterance given: docs/theory/causal.md.
 CAUSAL = ("clocks=causal", "clock_width=1", "logit_scale_start=4.0")
 # "own_frames" is the former name of "scheduled_sampling": experiments that were begun with it can still be continued.
 AUTOREGRESSIVE = ("decoding=autoregressive", "positions=rotary", "own_frames=1.0")
@@ -61,7 +65,7 @@ PAPER = (
     Contestant("printed-clock", "autoregressive", NATURAL, (*STEP_BY_STEP, "clocks=unnormalized")),
     Contestant("autoregressive-dot", "autoregressive", NATURAL, (*STEP_BY_STEP, "cross_attention=dot")),
 )
-SPEEDS = ("0.6", "0.75", "0.9", "1.0", "1.15", "1.35", "1.6")
+SPEEDS = (0.6, 0.75, 0.9, 1.0, 1.15, 1.35, 1.6)
 
 
 @dataclass(frozen=True)
@@ -70,7 +74,7 @@ class Preset:
 
     training: str  # the preset of `clock-attention train`
     contestants: tuple[Contestant, ...]
-    corpora: dict[str, tuple[str, ...]]  # arguments of `clock-attention corpus` for each
+    corpora: dict[str, SynthesizeCorpus | PrepareCorpus]  # their folders are the experiment's to choose
     licence: str  # of the corpora, and so of the voices
     teacher: bool  # whether there is a teacher whose speech can be compressed in time
     subset: int | None  # prompts of the sweep; None: all of them
@@ -79,13 +83,14 @@ class Preset:
     changes: tuple[str, ...] = field(default=())  # to every training
 
 
+ANYWHERE = Path()
 SYNTHETIC = Preset(
     training="small-l1",
     contestants=SMALL,
     corpora={
-        "phrases": ("synthesize", "--shortest", "10", "--longest", "60"),
-        "natural": ("synthesize",),
-        "paces": ("synthesize", *(part for speed in SPEEDS for part in ("--speed", speed))),
+        "phrases": SynthesizeCorpus(ANYWHERE, shortest=10, longest=60),
+        "natural": SynthesizeCorpus(ANYWHERE),
+        "paces": SynthesizeCorpus(ANYWHERE, speeds=SPEEDS),
     },
     licence="Apache-2.0, synthetic speech of hibari-tts",
     teacher=True,
@@ -98,7 +103,7 @@ PRESETS = {
     "paper": Preset(
         training="paper",
         contestants=PAPER,
-        corpora={"natural": ("prepare", "data/LJSpeech-1.1", "--phonemizer", "arpabet")},
+        corpora={"natural": PrepareCorpus(ANYWHERE, phonemizer="arpabet")},
         licence="public domain, LJSpeech-1.1",
         teacher=False,
         subset=None,

@@ -133,7 +133,7 @@ def summary(evidence: Evidence) -> str:
     about = {
         name: value
         for name, value in evidence.about.items()
-        if name not in ("seconds", "commands", "inputs") and value not in ("", [], {})
+        if name not in ("seconds", "jobs", "commands", "inputs") and value not in ("", [], {})
     }
     described = "; ".join(
         f"{name}: {', '.join(map(str, value)) if isinstance(value, list | dict) else value}"
@@ -183,7 +183,7 @@ def differences(evidence: Evidence) -> Cells:
 
 def time_table(about: Mapping[str, Any]) -> Cells:
     rows = [[name, duration(seconds)] for name, seconds in about.get("seconds", {}).items()]
-    return [["stage", "by the clock on the wall"], *rows]
+    return [["stage", "wall time"], *rows]
 
 
 def version_table() -> Cells:

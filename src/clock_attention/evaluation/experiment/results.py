@@ -7,8 +7,9 @@ from pathlib import Path
 import torch
 
 from clock_attention.evaluation.digest import digest
+from clock_attention.evaluation.experiment.journal import read_journal
 from clock_attention.evaluation.experiment.report import Evidence, write_report
-from clock_attention.evaluation.experiment.stages import Experiment, read_journal
+from clock_attention.evaluation.experiment.stages import Experiment
 from clock_attention.evaluation.pipeline.evaluate import Evaluation
 from clock_attention.evaluation.pipeline.sweep import SAMPLE, at, lengths_of, read_sweep
 from clock_attention.evaluation.prompts import Prompt
@@ -70,7 +71,7 @@ def record(experiment: Experiment) -> list[Sounds]:
         for system in systems:
             for length in lengths_of(system, [3.0, 10.0]) if prompt == SAMPLES[0] else lengths_of(system, []):
                 title = f"{system.name}, {length}"
-                # Keeps apart what a voice said before it was trained further, or through another vocoder.
+                # Another name for other weights or another vocoder.
                 made = digest(system.fingerprint, vocoder.fingerprint)[:6]
                 name = f"{prompt.id}-{system.name}-{length}-{made}.flac".replace(" ", "")
                 path = experiment.out / "samples" / name

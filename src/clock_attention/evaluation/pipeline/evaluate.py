@@ -12,7 +12,7 @@ from typing import Any
 
 from clock_attention.evaluation.digest import digest
 from clock_attention.evaluation.pipeline.cache import Cache, Row
-from clock_attention.evaluation.pipeline.chain import Chain, Job, Listeners, Outcome, kept_audio
+from clock_attention.evaluation.pipeline.chain import Chain, ChainJob, ChainOutcome, ChainWorkers, kept_audio
 from clock_attention.evaluation.prompts import Prompt
 from clock_attention.evaluation.scoring.faults import pooled_measures
 from clock_attention.evaluation.scoring.metrics import (
@@ -188,13 +188,13 @@ Report = Callable[[int], None]
 
 
 def nothing(done: int) -> None:
-    """Where nobody watches."""
+    """No progress report."""
 
 
 def evaluate(
     system: System,
     prompts: Sequence[Prompt],
-    listeners: Listeners,
+    chains: ChainWorkers,
     cache: Cache,
     *,
     rank: int = 0,
@@ -206,17 +206,17 @@ def evaluate(
     """Score a system on prompts; only what the cache does not hold is spoken, vocoded and recognised.
 
     Args:
-        listeners: vocoder and recognizers, in one process or several.
+        chains: vocoder and recognizers, in one process or several.
         rank, world: this process takes every `world`-th prompt; None is returned while others have work to do.
             Call again with world = 1 after all have finished, and their results are put together.
-        audio: folder to keep the audio in, one flac an utterance; a recognizer that is added later then listens to it.
-        report: told the number of utterances that have just been finished.
+        audio: folder to keep the audio in, one flac an utterance; a recognizer that is added later uses it.
+        report: called with the number of utterances that have just been finished.
     """
     if not prompts:
         raise ValueError("no prompts to speak")
     for prompt in prompts:
         require_words(prompt.text)
-    chain = listeners.chain
+    chain = chains.chain
     keys = {place: Keys.of(system, prompt, chain) for place, prompt in enumerate(prompts)}
     mine = list(range(len(prompts)))[rank::world]
     todo = [
@@ -227,7 +227,7 @@ def evaluate(
     ]
     report(len(mine) - len(todo))
     by_key = {keys[place].spoken: place for place in todo}
-    for outcome in listeners.process(jobs(system, prompts, keys, sorted(by_key.values()), cache, audio)):
+    for outcome in chains.process(jobs(system, prompts, keys, sorted(by_key.values()), cache, audio)):
         remember(cache, keys[by_key[outcome.key]], outcome)
         report(1)
     report(len(todo) - len(by_key))  # prompts that say the same
@@ -253,7 +253,7 @@ def jobs(
     places: Sequence[int],
     cache: Cache,
     audio: Path | None,
-) -> Iterator[Job]:
+) -> Iterator[ChainJob]:
     """Utterances without results, synthesized in batches of similar length; audio kept by an earlier run is reused."""
     silent = []
     for place in places:
@@ -274,8 +274,8 @@ def jobs(
             yield job(one, sound, cache, audio)
 
 
-def job(keys: Keys, sound: Sound, cache: Cache, audio: Path | None) -> Job:
-    return Job(
+def job(keys: Keys, sound: Sound, cache: Cache, audio: Path | None) -> ChainJob:
+    return ChainJob(
         key=keys.spoken,
         sound=sound,
         recognizers=tuple(name for name, key in keys.transcripts.items() if cache.get(key) is None),
@@ -284,7 +284,7 @@ def job(keys: Keys, sound: Sound, cache: Cache, audio: Path | None) -> Job:
     )
 
 
-def remember(cache: Cache, keys: Keys, outcome: Outcome) -> None:
+def remember(cache: Cache, keys: Keys, outcome: ChainOutcome) -> None:
     for name, transcript in outcome.transcripts.items():
         cache.put(keys.transcripts[name], {"recognizer": name, "transcript": transcript, "seconds": outcome.seconds})
     for name, scores in outcome.opinions.items():

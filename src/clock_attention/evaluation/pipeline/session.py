@@ -11,7 +11,7 @@ from typing import Any
 from rich.console import Console
 
 from clock_attention.evaluation.pipeline.cache import Cache, require_folder
-from clock_attention.evaluation.pipeline.chain import ChainSource, Listeners
+from clock_attention.evaluation.pipeline.chain import ChainSource, ChainWorkers
 from clock_attention.evaluation.pipeline.evaluate import Evaluation, evaluate
 from clock_attention.evaluation.pipeline.watching import Watch
 from clock_attention.evaluation.prompts import Prompt
@@ -41,7 +41,7 @@ class Session:
         self.out = out
         self.seed = seed
         self.audio = out / "audio" if keep_audio else None
-        self.listeners = Listeners(source, workers)
+        self.chains = ChainWorkers(source, workers)
         self.cache = Cache(out / "cache", self.rank)
         self.console = console or Console(quiet=True)
 
@@ -49,7 +49,7 @@ class Session:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: object, trace: TracebackType | None) -> None:
-        self.listeners.__exit__(kind, error, trace)
+        self.chains.__exit__(kind, error, trace)
 
     @property
     def leads(self) -> bool:
@@ -67,7 +67,7 @@ class Session:
         return found
 
     def _evaluate(self, system: System, prompts: Sequence[Prompt], **options: Any) -> Evaluation | None:
-        return evaluate(system, prompts, self.listeners, self.cache, audio=self.audio, seed=self.seed, **options)
+        return evaluate(system, prompts, self.chains, self.cache, audio=self.audio, seed=self.seed, **options)
 
 
 def launched(devices: int, nodes: int) -> Any:

@@ -26,12 +26,12 @@ Measured = dict[str, list[float]]  # mean and its 95 % bootstrap interval over s
 def with_sound(evaluations: Sequence[Evaluation], audio: Path, mel: MelConfig) -> list[Evaluation]:
     """With measures of the kept audio; those after the first also say how the first differs from them."""
     analyst = Analyst(mel)
-    heard = [[analyst.hear(audio, result) for result in one.results] for one in evaluations]
-    own = [pooled([measures(utterance) for utterance in each]) for each in heard]
+    analysed = [[analyst.read(audio, result) for result in one.results] for one in evaluations]
+    own = [pooled([measures(utterance) for utterance in each]) for each in analysed]
     found = [replace(one, sound={"": measured}) for one, measured in zip(evaluations, own, strict=True)]
     against = {
-        other.title: pooled([differences(*pair) for pair in zip(heard[0], theirs, strict=True)])
-        for other, theirs in zip(found[1:], heard[1:], strict=True)
+        other.title: pooled([differences(*pair) for pair in zip(analysed[0], theirs, strict=True)])
+        for other, theirs in zip(found[1:], analysed[1:], strict=True)
     }
     return [replace(found[0], sound=found[0].sound | against), *found[1:]]
 
@@ -42,7 +42,7 @@ class Analyst:
     def __init__(self, mel: MelConfig) -> None:
         self.config, self.spectrogram = mel, MelSpectrogram(mel)
 
-    def hear(self, audio: Path, result: Result) -> tuple[Any, Any]:
+    def read(self, audio: Path, result: Result) -> tuple[Any, Any]:
         return self.analyse(load_audio(audio / result.audio, self.config.sample_rate))
 
     def analyse(self, wave: Wave) -> tuple[Any, Any]:
@@ -50,9 +50,9 @@ class Analyst:
         return self.spectrogram(wave).numpy(), log_pitch(wave, self.config)
 
 
-def measures(heard: tuple[Any, Any]) -> dict[str, float]:
+def measures(analysed: tuple[Any, Any]) -> dict[str, float]:
     """Of one utterance alone."""
-    mel, contour = heard
+    mel, contour = analysed
     lively, pitch = sharpness(mel), pitch_measures(contour)
     return {
         "movement in time": lively.time,
@@ -64,9 +64,9 @@ def measures(heard: tuple[Any, Any]) -> dict[str, float]:
     }
 
 
-def differences(heard: tuple[Any, Any], reference: tuple[Any, Any]) -> dict[str, float]:
+def differences(analysed: tuple[Any, Any], reference: tuple[Any, Any]) -> dict[str, float]:
     """Of one utterance and another reading of the same sentence."""
-    (mel, contour), (other, theirs) = heard, reference
+    (mel, contour), (other, theirs) = analysed, reference
     ratio = sharpness(mel).ratio(sharpness(other))
     pitch = pitch_distance(contour, theirs, warping_path(mel, other))
     return {

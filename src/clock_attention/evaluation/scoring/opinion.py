@@ -32,7 +32,7 @@ class Predictor(Protocol):
 class Dnsmos:
     """Microsoft's DNSMOS P.835 and P.808 (package `speechmos`, weights inside): overall, signal, background.
 
-    Made to judge noise suppression; of synthetic speech it hears the vocoder's noise rather than odd prosody.
+    Made to judge noise suppression; for synthetic speech it is sensitive to vocoder noise rather than prosody.
     """
 
     def __init__(self) -> None:

@@ -31,7 +31,7 @@ class Recognizer(Protocol):
     def transcribe(self, wave: Wave, sample_rate: int) -> str: ...
 
 
-class Listener(ABC):
+class BaseRecognizer(ABC):
     """What all recognizers share. Silence has no words; several recognizers would invent some."""
 
     SILENT = 1e-3
@@ -43,14 +43,14 @@ class Listener(ABC):
             raise ValueError("the wave holds samples that are not finite numbers: the vocoder was given a broken mel")
         if not len(wave) or np.abs(wave).max() < self.SILENT:
             return ""
-        return self.listen(resample(wave, sample_rate, RATE)).strip()
+        return self.recognize(resample(wave, sample_rate, RATE)).strip()
 
     @abstractmethod
-    def listen(self, samples: Wave) -> str:
+    def recognize(self, samples: Wave) -> str:
         """Transcript of samples at 16 kHz."""
 
 
-class Moonshine(Listener):
+class Moonshine(BaseRecognizer):
     """Moonshine tiny (English), whose weights come inside its package: nothing is downloaded.
 
     Without some silence on both sides it misreads first and last words.
@@ -59,8 +59,8 @@ class Moonshine(Listener):
     name = "moonshine"
     SILENCE = 0.25
     OPTIONS: ClassVar = {
-        # No voice activity detection: it cuts single sentences into pieces, hears "you" in the leading silence, and
-        # remembers the utterance before.
+        # No voice activity detection: it cuts single sentences into pieces, recognizes "you" in the leading
+        # silence, and keeps state between utterances.
         "vad_threshold": 0.0,
         # The default limit, a guard against endless loops, cuts the ends off speech at twice its natural pace.
         "max_tokens_per_second": 15.0,
@@ -79,17 +79,17 @@ class Moonshine(Listener):
         settings = {"version": version("moonshine-voice"), "silence": self.SILENCE, **self.OPTIONS}
         self.fingerprint = fingerprint(*folder.glob("*"), settings=settings)
 
-    def listen(self, samples: Wave) -> str:
+    def recognize(self, samples: Wave) -> str:
         padded = np.pad(samples, round(self.SILENCE * RATE))
         lines = self._transcriber.transcribe_without_streaming(padded.tolist(), RATE).lines
         return " ".join(line.text.strip() for line in lines)
 
 
-class Whisper(Listener):
+class Whisper(BaseRecognizer):
     """Whisper on CTranslate2. `model` is a local model folder, or a name such as "base.en" that is downloaded.
 
     Sometimes it repeats one syllable, far beyond what fits into the audio. Then it
-    listens once more, with a penalty on what it has written already.
+    decodes again, with a penalty on repetition.
     """
 
     # When that is: three times as many tokens as in natural speech, and a few for the shortest utterances.
@@ -121,7 +121,7 @@ class Whisper(Listener):
             },
         )
 
-    def listen(self, samples: Wave) -> str:
+    def recognize(self, samples: Wave) -> str:
         text, tokens = self.decode(samples)
         if tokens > self.LOOPING["tokens"] + self.LOOPING["tokens per second"] * len(samples) / RATE:
             text, _ = self.decode(samples, repetition_penalty=self.LOOPING["penalty"])
@@ -142,7 +142,7 @@ class Whisper(Listener):
         return " ".join(segment.text.strip() for segment in found), sum(len(segment.tokens) for segment in found)
 
 
-class Wav2Vec2(Listener):
+class Wav2Vec2(BaseRecognizer):
     """wav2vec 2.0 with a CTC head, decoded greedily. `model` is a local folder or the name of a published model."""
 
     SHORTEST = 400  # samples that its convolutions see at once
@@ -165,7 +165,7 @@ class Wav2Vec2(Listener):
             settings={"version": version("transformers"), "model": "" if folder.is_dir() else str(model)},
         )
 
-    def listen(self, samples: Wave) -> str:
+    def recognize(self, samples: Wave) -> str:
         import torch
 
         samples = np.pad(samples, (0, max(0, self.SHORTEST - len(samples))))
@@ -175,7 +175,7 @@ class Wav2Vec2(Listener):
         return str(self._processor.batch_decode(logits.argmax(dim=-1))[0])
 
 
-class PocketSphinx(Listener):
+class PocketSphinx(BaseRecognizer):
     """PocketSphinx with the US English model inside its package: words with its language model, or bare phones."""
 
     def __init__(self, *, phones: bool = False) -> None:
@@ -190,9 +190,9 @@ class PocketSphinx(Listener):
         self._decoder = pocketsphinx.Decoder(**settings)
         self.fingerprint = fingerprint(settings={"version": version("pocketsphinx"), "phones": phones, "reset": True})
 
-    def listen(self, samples: Wave) -> str:
+    def recognize(self, samples: Wave) -> str:
         pcm = (np.clip(samples, -1.0, 1.0) * 32767).astype(np.int16)
-        self._decoder.reinit_feat()  # else its means follow what it heard before
+        self._decoder.reinit_feat()  # else its means depend on earlier audio
         self._decoder.start_utt()
         self._decoder.process_raw(pcm.tobytes(), full_utt=True)
         self._decoder.end_utt()

@@ -1,0 +1,237 @@
+"""What the stages of an experiment do: corpora, trainings, voices and sweeps, each as a function call with its options.
+
+A job can be pickled, so it can run in a process of its own, and compared with the job that was done before.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+from abc import ABC, abstractmethod
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import ExitStack
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, ClassVar
+
+from rich.console import Console
+
+from clock_attention.evaluation.pipeline.chain import ChainSpec
+from clock_attention.evaluation.pipeline.evaluate import Evaluation
+from clock_attention.evaluation.pipeline.session import Session, shared_mel
+from clock_attention.evaluation.pipeline.sweep import CAP, parse_range, sweep, write_sweep
+from clock_attention.evaluation.pipeline.watching import Watch
+from clock_attention.evaluation.prompts import LISTS, load_prompts
+from clock_attention.evaluation.report.figures import draw_sample, draw_scores
+from clock_attention.evaluation.systems.opening import open_systems, split_name
+from clock_attention.evaluation.systems.systems import Length, VoiceSystem
+from clock_attention.speech.audio.mel import MelConfig
+from clock_attention.speech.corpus.features import Settings
+from clock_attention.speech.corpus.joined import open_corpora
+from clock_attention.speech.corpus.ljspeech import read_folder
+from clock_attention.speech.corpus.prepare import prepare
+from clock_attention.speech.corpus.teacher import generate_readings
+from clock_attention.speech.training.config import load_preset
+from clock_attention.speech.training.devices import launched_fabric
+from clock_attention.speech.training.loop import train
+from clock_attention.speech.training.run import RunDescription
+from clock_attention.speech.voice.from_run import export
+
+
+@dataclass(frozen=True)
+class StageJob(ABC):
+    """The work of one stage. Fields in `how` only say how it is run; they change no result."""
+
+    out: Path
+    how: ClassVar[tuple[str, ...]] = ("workers", "threads", "lists", "devices", "nodes")
+
+    @abstractmethod
+    def run(self, console: Console) -> Any: ...
+
+    def options(self) -> dict[str, Any]:
+        """What the result depends on, for JSON. Defaults are left out: a new option does not make old results stale."""
+        found: dict[str, Any] = {"job": type(self).__name__}
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if field.name not in self.how and value != field.default:
+                found[field.name] = as_json(value)
+        return found
+
+
+@dataclass(frozen=True)
+class SynthesizeCorpus(StageJob):
+    """A feature store of the teacher's speech."""
+
+    text: Path | None = None  # None: generated sentences
+    hours: float | None = None
+    seed: int = 0
+    speeds: tuple[float, ...] = (1.0,)
+    shortest: int = 15  # letters
+    longest: int = 120
+    workers: int = 1
+
+    def run(self, console: Console) -> None:
+        readings, rejected, source = generate_readings(
+            self.text,
+            hours=self.hours,
+            seed=self.seed,
+            speeds=self.speeds,
+            shortest=self.shortest,
+            longest=self.longest,
+        )
+        settings = Settings(mel=MelConfig.preset("hifigan"), hours=self.hours)
+        with Watch(console, len(readings), self.out.name) as watch:
+            prepare(
+                readings,
+                self.out,
+                settings,
+                rejected=rejected,
+                workers=self.workers,
+                source=source,
+                report=lambda progress: watch.advance(progress.items),
+            )
+
+
+@dataclass(frozen=True)
+class PrepareCorpus(StageJob):
+    """A feature store of recordings in LJSpeech's format."""
+
+    folder: Path = Path("data/LJSpeech-1.1")
+    phonemizer: str = "hibari"
+    workers: int = 1
+
+    def run(self, console: Console) -> None:
+        recordings, rejected = read_folder(self.folder)
+        settings = Settings(mel=MelConfig.preset("hifigan"), phonemizer=self.phonemizer)
+        with Watch(console, len(recordings), self.out.name) as watch:
+            prepare(
+                recordings,
+                self.out,
+                settings,
+                rejected=rejected,
+                workers=self.workers,
+                source=self.folder.resolve().name,
+                folder=self.folder,
+                report=lambda progress: watch.advance(progress.items),
+            )
+
+
+@dataclass(frozen=True)
+class TrainSystem(StageJob):
+    """A training run, begun or continued. Without a preset it continues one with the run's own options."""
+
+    corpora: tuple[Path, ...] = ()
+    preset: str | None = None
+    changes: tuple[str, ...] = ()
+    threads: int | None = None
+
+    def run(self, console: Console) -> None:
+        stored = self.preset is None
+        config = RunDescription.read(self.out).config if stored else load_preset(self.preset or "")
+        use_threads(self.threads)
+        train(
+            config.changed(self.changes),
+            open_corpora(self.corpora),
+            self.out,
+            fabric=launched_fabric(),
+            resume=True,
+        )
+
+
+@dataclass(frozen=True)
+class ExportVoice(StageJob):
+    """A voice made of a run."""
+
+    source: Path = Path()
+    licence: str = "unknown"
+
+    def run(self, console: Console) -> None:
+        export(self.source, self.out, licence=self.licence)
+
+
+@dataclass(frozen=True)
+class SweepSystems(StageJob):
+    """Systems over a range of lengths: OUT/sweep.json and figures."""
+
+    systems: tuple[str, ...] = ()
+    prompts: tuple[str, ...] = ()
+    mprs: tuple[str, ...] = ("3:10",)
+    cap: float = CAP
+    teacher: bool = True
+    subset: int | None = None
+    seed: int = 0
+    recognizers: tuple[str, ...] = ("moonshine",)
+    predictors: tuple[str, ...] = ()
+    vocoder: str = "auto"
+    checkpoint: str = "best"
+    whole: bool = False
+    keep_audio: bool = False
+    lists: Path = LISTS
+    workers: int = 1
+    threads: int | None = None
+    devices: int = 1
+    nodes: int = 1
+
+    def run(self, console: Console) -> list[Evaluation]:
+        """Empty on every rank but the first."""
+        use_threads(self.threads)
+        with ExitStack() as stack:
+            chosen = load_prompts(self.prompts, subset=self.subset, seed=self.seed, folder=self.lists)
+            mprs = parse_range(self.mprs)
+            added = ["teacher"] if self.teacher and "teacher" not in map(folder_of, self.systems) else []
+            opened = open_systems([*self.systems, *added], Length(), self.checkpoint, stack, self.whole)
+            chain = ChainSpec(shared_mel(opened), self.vocoder, self.recognizers, self.predictors)
+            session = stack.enter_context(
+                Session(
+                    chain,
+                    self.out,
+                    console=console,
+                    seed=self.seed,
+                    workers=self.workers,
+                    keep_audio=self.keep_audio,
+                    devices=self.devices,
+                    nodes=self.nodes,
+                )
+            )
+            found = sweep(opened, chosen, mprs, session, self.cap)
+            if session.leads:
+                draw_scores(found, self.out / "scores.png")
+                draw_sample([one for one in opened if isinstance(one, VoiceSystem)], self.out, self.cap)
+                # Last: its presence means that the sweep is complete.
+                write_sweep(
+                    self.out / "sweep.json", found, prompts=list(self.prompts), subset=len(chosen), seed=self.seed
+                )
+            return found
+
+
+def folder_of(system: str) -> str:
+    return split_name(system)[1]
+
+
+def use_threads(threads: int | None) -> None:
+    if threads:
+        import torch
+
+        torch.set_num_threads(threads)
+
+
+def as_json(value: Any) -> Any:
+    if isinstance(value, Path):
+        return str(value)
+    return [as_json(one) for one in value] if isinstance(value, tuple) else value
+
+
+def run_in_process(job: StageJob) -> None:
+    """In a process of its own, whose memory is free again when it ends; its errors are raised here."""
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(1, context) as pool:
+        try:
+            pool.submit(run_on_terminal, job).result()
+        except BrokenProcessPool:
+            raise ChildProcessError(
+                f"the process of {job.out} was killed, perhaps for want of memory: the same command continues it"
+            ) from None
+
+
+def run_on_terminal(job: StageJob) -> None:
+    job.run(Console(emoji=False, markup=False))
