@@ -29,7 +29,7 @@ PAGES = {  # file in the repository: page of the site
     "CONTRIBUTING.md": "project/contributing.md",
     VOICE_CARD: "reference/default-voice.md",
 }
-NOT_DOCUMENTED = ("cli", "commands", "kernels/banded", "lazy")  # commands have a page of their own, the kernel too
+NOT_DOCUMENTED = ("cli", "commands", "kernels/banded", "lazy", "moved")  # commands and kernel have pages
 LINK = re.compile(r"""(?P<before>\]\(|(?:src|href)=")(?P<target>[^)"#\s]+)""")
 VARIANT = re.compile(
     r'<(?P<tag>m[in]) mathvariant="(?P<variant>double-struck|script|bold)">(?P<character>\w)</(?P=tag)>'

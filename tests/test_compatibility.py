@@ -49,3 +49,25 @@ def test_decoding_starts_under_fsdp2(tmp_path):
         torch.testing.assert_close(found, expected)
     finally:
         dist.destroy_process_group()
+
+
+def test_deviations_from_multihead_attention_are_those_in_the_guide():
+    """docs/guides/library.md lists them."""
+    module, query, key = ClockAttention(16, 2), torch.randn(2, 5, 16), torch.randn(2, 4, 16)
+    with pytest.raises(ValueError, match="float mask with values other than 0 and -inf"):
+        module(query, key, key, key_padding_mask=torch.full((2, 4), -2.0))
+    for empty in ((query[:, :0], key), (query, key[:, :0])):
+        with pytest.raises(ValueError, match="expected at least one step"):
+            module(*empty, empty[1])
+    for option in ("add_bias_kv", "add_zero_attn"):
+        with pytest.raises(TypeError, match=option):
+            ClockAttention(16, 2, **{option: True})
+    padded = torch.tensor([[False] * 4, [True] * 4])
+    nobody = torch.zeros(2, 5, dtype=torch.bool)
+    output, weights = module(query, key, key, padded, query_padding_mask=nobody)
+    assert not output[1].any()
+    assert not weights[1].any()
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        output, weights = ClockAttention(16, 2, dropout=0.9).train()(query, key, key)
+    assert (output.dtype, weights.dtype) == (torch.bfloat16, torch.float32)
+    torch.testing.assert_close(weights.sum(-1), torch.ones(2, 5))

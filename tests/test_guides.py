@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 import torch
 
+from tests.broken_packages import hide_broken_torchaudio
+
 GUIDES = Path(__file__).parents[1] / "docs" / "guides"
 
 
@@ -22,6 +24,7 @@ def run_guide(name, folder, monkeypatch):
 
 
 def test_hugging_face_guide(tmp_path, monkeypatch):
+    hide_broken_torchaudio()  # before peft imports it
     pytest.importorskip("transformers", minversion="5.22", reason="Hugging Face transformers 5.22 is not installed")
     pytest.importorskip("peft", reason="peft is not installed")
     names = run_guide("huggingface.md", tmp_path, monkeypatch)

@@ -53,14 +53,6 @@ def test_documented_paths_of_earlier_versions_work(module: str) -> None:
             assert getattr(found, name) is not None
 
 
-def test_a_moved_name_says_where_it_is_now() -> None:
-    store = import_module("clock_attention.speech.store")
-    with pytest.warns(DeprecationWarning, match=r"import FeatureStore from clock_attention\.speech\.corpus\.store"):
-        assert store.FeatureStore is import_module("clock_attention.speech.corpus.store").FeatureStore
-    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
-        _ = store.nothing
-
-
 def documented_imports() -> list[tuple[str, str]]:
     text = "\n".join(path.read_text("utf-8") for path in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))])
     lines = re.findall(r"^from (clock_attention[\w.]*) import ([\w, ]+)$", text, flags=re.MULTILINE)

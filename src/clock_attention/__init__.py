@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from clock_attention.lazy import attach
+from clock_attention.moved import install
 
 if TYPE_CHECKING:
     from clock_attention.attention import clock_attention
@@ -33,6 +34,7 @@ MODULES = {
 
 
 __getattr__ = attach(__name__, MODULES)
+install()
 
 
 def __dir__() -> list[str]:

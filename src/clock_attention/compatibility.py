@@ -12,7 +12,7 @@ Method = TypeVar("Method", bound=Callable[..., Any])
 
 
 def gathered(method: Method) -> Method:
-    """A method that FSDP2 gathers the parameters for, as it does for `forward`; it must be told of any other."""
+    """A method that FSDP2 gathers the parameters for, as it does for `forward`; other methods have to be registered."""
     name = method.__name__
 
     @functools.wraps(method)

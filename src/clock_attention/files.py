@@ -164,7 +164,7 @@ def temporary_folder(purpose: str) -> Path:
     prefix = f"clock-attention-{purpose}-{HOST}-"
     pattern = re.compile(re.escape(prefix) + r"(\d+)-\w+")
     root = Path(tempfile.gettempdir())
-    if sys.platform != "win32":  # where nobody can tell
+    if sys.platform != "win32":  # where it cannot be told
         for name in os.listdir(root):
             match = pattern.fullmatch(name)
             if match and not is_alive(int(match[1])):

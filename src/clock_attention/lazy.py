@@ -6,7 +6,6 @@ import sys
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any
-from warnings import warn
 
 
 def attach(package: str, modules: Mapping[str, str]) -> Callable[[str], Any]:
@@ -18,20 +17,5 @@ def attach(package: str, modules: Mapping[str, str]) -> Callable[[str], Any]:
         found = getattr(import_module(f"{package}.{modules[name]}"), name)
         setattr(sys.modules[package], name, found)
         return found
-
-    return __getattr__
-
-
-def moved(old: str, *modules: str) -> Callable[[str], Any]:
-    """A `__getattr__` for a module whose contents have moved to `modules`: every name still works, with a warning."""
-
-    def __getattr__(name: str) -> Any:
-        if not name.startswith("__"):
-            for path in modules:
-                module = import_module(path)
-                if hasattr(module, name):
-                    warn(f"{old} has moved: import {name} from {path}", DeprecationWarning, stacklevel=2)
-                    return getattr(module, name)
-        raise AttributeError(f"module {old!r} has no attribute {name!r}")
 
     return __getattr__

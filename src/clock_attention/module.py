@@ -356,7 +356,7 @@ class ClockAttention(nn.Module):
     ) -> Tensor:
         """λ̄ of the target on every channel (B, H, S, D), for losses and pictures: 1 means the last source token.
 
-        The source is told by the number of its tokens or by its `key_padding_mask`; masks as in `forward`.
+        The source is given by the number of its tokens or by its `key_padding_mask`; masks as in `forward`.
         """
         self.require_causal("target_clock")
         check_features("query", query, 3, self.embed_dim)

@@ -12,7 +12,7 @@ from clock_attention.module import ClockAttention
 
 
 class ClockDecoderLayer(nn.TransformerDecoderLayer):
-    """`nn.TransformerDecoderLayer` with clock cross-attention that is told which queries are padding.
+    """`nn.TransformerDecoderLayer` with clock cross-attention that gets the padding mask of the queries.
 
     torch's own layer hands its cross-attention no query mask, so padded frames would enter the time norm and the
     clock's total; here `tgt_key_padding_mask` reaches both attentions. Takes `clock_options` for `ClockAttention`

@@ -57,6 +57,27 @@ def test_a_folder_is_prepared_and_faults_are_shown(ljspeech_folder: Path, tmp_pa
         assert reason in said
 
 
+def test_a_lexicon_decides_how_recordings_are_read(ljspeech_folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "words.toml").write_text('sentence = "/zæt/"\n', "utf-8")
+    for name, options in (("plain", []), ("lexicon", ["--lexicon", tmp_path / "words.toml"])):
+        code, said = clock_attention(
+            "corpus", "prepare", ljspeech_folder, "--out", tmp_path / name, "--workers", 1, *options
+        )
+        assert code == 0, said
+    plain, store = (FeatureStore.open(tmp_path / name) for name in ("plain", "lexicon"))
+    spoken = ["".join(each.symbols[token] for token in each.utterances[0].tokens) for each in (plain, store)]
+    assert "zæt" not in spoken[0]
+    assert "zæt" in spoken[1].replace("ˈ", "")
+    assert "".join(store.phonemizer("sentence").tokens).replace("ˈ", "") == "zæt"  # texts of its voice, too
+    assert "lexicon" not in plain.header["settings"]
+    code, said = clock_attention(
+        "corpus", "prepare", ljspeech_folder, "--out", tmp_path / "none", "--lexicon", tmp_path / "none.toml"
+    )
+    assert code == 1
+    assert "none.toml" in said
+    assert "Traceback" not in said
+
+
 def test_a_store_is_aligned_and_the_worst_are_shown(
     readings: list[Reading], store_settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -18,13 +18,13 @@ from tests.speech.corpora import tiny_store
 pytestmark = pytest.mark.filterwarnings("ignore:Griffin-Lim sounds metallic")
 
 
-class Guessing(recognizers.Listener):
+class Guessing(recognizers.BaseRecognizer):
     """Hears the same sentence in everything."""
 
     name = "guessing"
     fingerprint = "guessing"
 
-    def listen(self, samples: np.ndarray) -> str:
+    def recognize(self, samples: np.ndarray) -> str:
         return "the cat sat on the mat"
 
 

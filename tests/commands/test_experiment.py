@@ -11,12 +11,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from rich.console import Console
 from typer.testing import CliRunner
 
+from clock_attention.commands.experiment import as_command
 from clock_attention.commands.main import app
+from clock_attention.evaluation.experiment.journal import perform
 from clock_attention.evaluation.experiment.plan import PRESETS
 from clock_attention.evaluation.experiment.results import report_experiment
-from clock_attention.evaluation.experiment.stages import Experiment, perform
+from clock_attention.evaluation.experiment.stages import Experiment
 from clock_attention.evaluation.prompts import read_prompts
 from clock_attention.evaluation.scoring import recognizers
 from clock_attention.speech.vocoder.vocoder import GriffinLim
@@ -36,7 +39,7 @@ def test_a_dry_run_prints_the_plan_and_does_nothing(preset: str, tmp_path: Path)
     stages = Experiment(out, PRESETS[preset], full=True, workers=2).stages()
     for stage in stages:
         assert stage.name in result.output
-        assert f"clock-attention {shlex.join(stage.command())}" in result.output.replace("\n", "")
+        assert f"clock-attention {shlex.join(as_command(stage.job()))}" in result.output.replace("\n", "")
     assert " h" in result.output
 
 
@@ -86,13 +89,13 @@ def test_what_the_evaluation_needs_is_missed_before_anything_is_trained(
     assert not out.exists()
 
 
-class Guessing(recognizers.Listener):
+class Guessing(recognizers.BaseRecognizer):
     """Hears the same sentence in everything."""
 
     name = "guessing"
     fingerprint = "guessing"
 
-    def listen(self, samples: np.ndarray) -> str:
+    def recognize(self, samples: np.ndarray) -> str:
         return "the cat sat on the mat"
 
 
@@ -120,11 +123,7 @@ def test_the_whole_experiment_end_to_end(tmp_path: Path, monkeypatch: pytest.Mon
         systems=("parallel-clock", "parallel-dot", "causal-clock", "autoregressive-dot"),
     )
 
-    def run(arguments) -> None:
-        result = CliRunner().invoke(app, list(arguments))
-        assert result.exit_code == 0, result.output
-
-    perform(experiment, run, say=lambda line: None)
+    perform(experiment, lambda job: job.run(Console(quiet=True)), say=lambda line: None)
     markdown, page = report_experiment(experiment)
     text = markdown.read_text("utf-8")
     for one in experiment.contestants:

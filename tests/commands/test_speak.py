@@ -43,6 +43,20 @@ def said(result):
     return " ".join(result.output.split())
 
 
+def test_a_lexicon_decides_how_words_are_read(speak, tmp_path):
+    (tmp_path / "words.toml").write_text('Zyx = "/ˈzæp/"\n', "utf-8")
+    result = speak("Zyx here.", "-o", "a.wav", "--timestamps", "a.json", "--lexicon", "words.toml")
+    assert result.exit_code == 0, result.output
+    phones = [phone["label"] for phone in json.loads((tmp_path / "a.json").read_text("utf-8"))["tiers"]["phones"]]
+    assert [phone.strip("ˈˌ") for phone in phones if phone][:3] == ["z", "æ", "p"]
+    (tmp_path / "words.toml").write_text('Zyx = "/☃/"\n', "utf-8")
+    failed = speak("Zyx here.", "-o", "b.wav", "--lexicon", "words.toml")
+    assert failed.exit_code == 1
+    assert "words.toml" in said(failed)
+    assert "Traceback" not in failed.output
+    assert not (tmp_path / "b.wav").exists()
+
+
 def test_one_command_writes_sound_timestamps_picture_and_mel(speak, tmp_path):
     result = speak(
         *("Hello there. Good day!", "-o", "a.wav", "--duration", "2.1s", "--seed", "3"),

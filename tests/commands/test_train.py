@@ -1,30 +1,19 @@
 """`clock-attention train` and `clock-attention export`."""
 
 import pytest
-import torch
 from typer.testing import CliRunner
 
 from clock_attention.commands.main import app
-from clock_attention.speech.training.config import load_preset
-from clock_attention.speech.training.loop import train
 from clock_attention.speech.training.run import RunDescription
 from clock_attention.speech.voice.from_run import export
 from clock_attention.speech.voice.voice import Voice
 from tests.speech.corpora import tiny_store
-
-CHANGES = [
-    *("width=16", "heads=2", "encoder_layers=1", "decoder_layers=1", "feed_forward=16", "steps=6", "batch_size=8"),
-    *("validate_every=3", "log_every=2", "pictures=0", "validation_utterances=4", "warmup_steps=1", "ema=0.5"),
-]
+from tests.speech.voices import CHANGES, tiny_run
 
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
-    """A finished training run."""
-    folder = tmp_path_factory.mktemp("voice")
-    torch.set_num_threads(1)
-    train(load_preset("small-l1").changed(CHANGES), tiny_store(folder / "store"), folder / "run", quiet=True)
-    return folder / "run"
+    return tiny_run(tmp_path_factory.mktemp("voice"))
 
 
 @pytest.fixture
@@ -76,6 +65,21 @@ def test_mistakes_on_the_command_line_are_answered_with_a_sentence(tmp_path, opt
     assert message in " ".join(result.output.split())
     assert "Traceback" not in result.output
     assert not (tmp_path / "run").exists()
+
+
+def test_an_exported_voice_keeps_its_lexicon(run, tmp_path):
+    (tmp_path / "words.toml").write_text('Zyx = "/ˈzæp/"\n', "utf-8")
+    runner = CliRunner()
+    export_it = ["export", str(run), str(tmp_path / "kept"), "--lexicon", str(tmp_path / "words.toml")]
+    result = runner.invoke(app, export_it)
+    assert result.exit_code == 0, result.output
+    (tmp_path / "words.toml").unlink()
+    voice = Voice.load(tmp_path / "kept")
+    assert voice.lexicon.entries == {"Zyx": "/ˈzæp/"}
+    result = runner.invoke(app, ["export", str(run), str(tmp_path / "other"), "--lexicon", str(tmp_path / "none.toml")])
+    assert result.exit_code == 1
+    assert "none.toml" in result.output
+    assert not (tmp_path / "other").exists()
 
 
 def test_exporting_what_is_no_run_says_so(tmp_path):

@@ -72,3 +72,20 @@ def written(
     (folder / "voice.json").write_text(card.model_dump_json())
     save_file(weights.state_dict(), folder / "model.safetensors")
     return folder
+
+
+CHANGES = [
+    *("width=16", "heads=2", "encoder_layers=1", "decoder_layers=1", "feed_forward=16", "steps=6", "batch_size=8"),
+    *("validate_every=3", "log_every=2", "pictures=0", "validation_utterances=4", "warmup_steps=1", "ema=0.5"),
+]
+
+
+def tiny_run(folder: Path) -> Path:
+    """A finished training run."""
+    from clock_attention.speech.training.config import load_preset
+    from clock_attention.speech.training.loop import train
+    from tests.speech.corpora import tiny_store
+
+    torch.set_num_threads(1)
+    train(load_preset("small-l1").changed(CHANGES), tiny_store(folder / "store"), folder / "run", quiet=True)
+    return folder / "run"

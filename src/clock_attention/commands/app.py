@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from clock_attention.app.page import LOOK, MOST_CHARACTERS, Speaker, guarded, page
+from clock_attention.app.page import LOOK, guarded, page
+from clock_attention.app.speaker import MOST_CHARACTERS, Speaker
 from clock_attention.speech.voice.voice import Voice
 
 

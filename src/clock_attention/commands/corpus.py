@@ -40,7 +40,8 @@ from clock_attention.speech.corpus.sources import find_sources
 from clock_attention.speech.corpus.splits import SPLITS
 from clock_attention.speech.corpus.store import FeatureStore, Rejection
 from clock_attention.speech.corpus.summary import CorpusStatistics, draw
-from clock_attention.speech.corpus.teacher import plan_readings, read_lines
+from clock_attention.speech.corpus.teacher import generate_readings
+from clock_attention.speech.text.lexicon import load_lexicon
 
 app = typer.Typer(help="Make, prepare, download and inspect corpora.", no_args_is_help=True)
 
@@ -71,23 +72,20 @@ def synthesize(
 ) -> None:
     """Make a single-speaker corpus offline: a synthetic voice (hibari) reads your text or generated sentences."""
     with clear_errors():
-        rejected: list[Rejection] = []
-        if text is None:
-            from clock_attention.speech.corpus.grammar import sentences
-
-            if limit is None and hours is None:
-                hours = 2.0
-            # An hour of speech takes about 1,250 of them at natural speed.
-            lines = sentences(limit or round(2000 * (hours or 0) * max(speed or [1.0])) + 200, seed)
-        else:
-            lines, rejected = read_lines(text)
-        readings = plan_readings(
-            lines, seed=seed, speeds=tuple(speed or [1.0]), shortest=shortest, longest=longest, limit=limit
+        if text is None and limit is None and hours is None:
+            hours = 2.0
+        readings, rejected, source = generate_readings(
+            text,
+            hours=hours,
+            limit=limit,
+            seed=seed,
+            speeds=tuple(speed or [1.0]),
+            shortest=shortest,
+            longest=longest,
         )
         settings = Settings(
             mel=MelConfig.preset(mel), phonemizer=phonemizer, dtype=dtype, hours=hours, keep_audio=keep_audio
         )
-        source = f"hibari-tts reading {text.name if text else f'generated sentences (seed {seed})'}"
         run(readings, out, settings, workers=workers, source=source, hours=hours, rejected=rejected)
 
 
@@ -97,6 +95,9 @@ def prepare(
     out: Out,
     mel: Mel = "hifigan",
     phonemizer: Reader = "hibari",
+    lexicon: Annotated[
+        Path | None, typer.Option(help="Words and their readings, .toml; give it to `export`, too.")
+    ] = None,
     dtype: Dtype = "float16",
     silence: Annotated[float, typer.Option(min=0, help="Seconds of silence to keep at both ends.")] = 0.05,
     silence_db: Annotated[float, typer.Option(min=0, help="Silence lies this far below the loudest moment.")] = 45.0,
@@ -119,6 +120,7 @@ def prepare(
             valid=valid,
             test=test,
             limits=Limits(shortest=shortest, longest=longest, clipped=clipped),
+            lexicon=None if lexicon is None else dict(load_lexicon(lexicon).entries),
         )
         gathered = read_gathered(folder)
         by_machine = gathered is not None and gathered.transcribed_clips
@@ -150,8 +152,8 @@ def transcribe(
             result = gathering.run(sources, rejected, lambda done: bar.update(task, completed=done))
         console.print(
             f"{result.clips} clips, {result.seconds / 60:.1f} of {result.seconds_found / 60:.1f} minutes, "
-            f"{result.transcribed_clips} texts by {result.transcribed_by or 'nobody'}: read {out / 'metadata.csv'} and "
-            "correct it before you train",
+            f"{result.transcribed_clips} texts by {result.transcribed_by or 'a recognizer'}: read "
+            f"{out / 'metadata.csv'} and correct it before you train",
             soft_wrap=True,
         )
         for reason, (count, seconds) in result.left_out.items():

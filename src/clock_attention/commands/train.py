@@ -42,8 +42,8 @@ def train(
 ) -> None:
     """Train a speech model on a prepared corpus."""
     import torch
-    from lightning_fabric import Fabric
 
+    from clock_attention.speech.training.devices import launched_fabric
     from clock_attention.speech.training.loop import NonFiniteLossError
     from clock_attention.speech.training.loop import train as run_training
     from clock_attention.speech.voice.from_run import start_from
@@ -55,15 +55,7 @@ def train(
         store = open_corpora(corpus)
         if threads:
             torch.set_num_threads(threads)
-        cuda = accelerator in ("cuda", "gpu") or (accelerator == "auto" and torch.cuda.is_available())
-        fabric = Fabric(
-            accelerator="cuda" if cuda else "cpu" if accelerator == "auto" else accelerator,
-            devices=devices,
-            num_nodes=nodes,
-            strategy="ddp" if devices * nodes > 1 else "auto",
-            precision=precision or ("bf16-mixed" if cuda and torch.cuda.is_bf16_supported() else "32-true"),  # type: ignore[arg-type]
-        )
-        fabric.launch()
+        fabric = launched_fabric(accelerator, devices, nodes, precision)
         last = run_training(
             config,
             store,

@@ -24,7 +24,7 @@ app = typer.Typer(help="Make a voice of your recordings.", no_args_is_help=True)
 
 DOING = {
     "gather": "reading recordings",
-    "check": "listening to the speaker",
+    "check": "checking the speaker",
     "prepare": "preparing",
     "align": "aligning",
     "plan": "timing",
@@ -62,7 +62,7 @@ def create(
     steps: Annotated[int | None, typer.Option(min=1, help="Train so many steps, whatever time they take.")] = None,
     blend: Annotated[
         float, typer.Option(min=0, max=1, help="Share of the new weights: less is clearer, more is more like you.")
-    ] = 0.6,
+    ] = 1.0,
     seed: Annotated[int, typer.Option(help="Of the training.")] = 0,
     threads: Annotated[
         int | None, typer.Option(min=1, help=r"CPU threads and processes. \[default: all cores]")

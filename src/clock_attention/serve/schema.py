@@ -27,7 +27,7 @@ class VoiceId(BaseModel):
     id: Annotated[str, Field(max_length=200)]
 
 
-class Interval(BaseModel):
+class TimedLabel(BaseModel):
     """A labelled stretch of time in seconds."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
@@ -68,7 +68,7 @@ class SpeechRequest(BaseModel):
         Field(gt=0, allow_inf_nan=False, description="Seconds of the whole, exact to the mel frame; replaces speed."),
     ] = None
     timeline: Annotated[
-        list[Interval] | None,
+        list[TimedLabel] | None,
         Field(
             min_length=1,
             max_length=20_000,
@@ -95,7 +95,7 @@ class TimedSpeech(BaseModel):
     audio: Annotated[str, Field(description="The sound in base64.")]
     format: str
     seconds: float
-    timestamps: dict[str, list[Interval]]
+    timestamps: dict[str, list[TimedLabel]]
 
 
 class Fault(BaseModel):

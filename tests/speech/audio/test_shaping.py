@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from clock_attention.speech.audio.shaping import FADE, QUIET, amplified, fitted, sources, with_quiet_onset
+from clock_attention.speech.audio.shaping import FADE, QUIET, amplified, fitted, frames_with_silence, with_quiet_onset
 
 
 @pytest.mark.parametrize("given", [900, 1000, 1100])
@@ -25,7 +25,7 @@ def test_gain_follows_the_frames_and_never_leaves_full_scale():
 
 
 def test_silence_comes_first_last_or_into_the_middle():
-    found = sources(np.array([1, 4, 2]), np.array([3, 6, 4]))
+    found = frames_with_silence(np.array([1, 4, 2]), np.array([3, 6, 4]))
     assert found.tolist() == [-1, -1, 0, 1, 2, -1, -1, 3, 4, 5, 6, -1, -1]
 
 

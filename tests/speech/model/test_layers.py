@@ -7,17 +7,7 @@ from torch import nn
 
 from clock_attention.speech.model.config import ModelConfig
 from clock_attention.speech.model.layers import EncoderLayer, rotate, sinusoids
-
-SMALL = {
-    "symbols": 7,
-    "mels": 5,
-    "width": 16,
-    "heads": 2,
-    "encoder_layers": 2,
-    "decoder_layers": 2,
-    "feed_forward": 24,
-    "dropout": 0.0,
-}
+from tests.speech.model.tiny_models import SMALL
 
 
 def test_an_encoder_layer_with_the_paper_s_options_is_torch_s():

@@ -7,21 +7,11 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clock_attention.speech.model.config import ModelConfig
 from clock_attention.speech.model.layers import LayerState
 from clock_attention.speech.model.model import SpeechModel
 from clock_attention.speech.training.config import load_preset
+from tests.speech.model.tiny_models import build, inputs
 
-SMALL = {
-    "symbols": 7,
-    "mels": 5,
-    "width": 16,
-    "heads": 2,
-    "encoder_layers": 2,
-    "decoder_layers": 2,
-    "feed_forward": 24,
-    "dropout": 0.0,
-}
 OPTIONS = st.fixed_dictionaries(
     {
         "cross_attention": st.sampled_from(["clock", "dot"]),
@@ -36,19 +26,6 @@ OPTIONS = st.fixed_dictionaries(
     }
 )
 LENGTHS = st.lists(st.tuples(st.integers(1, 9), st.integers(1, 25)), min_size=1, max_size=3)
-
-
-def build(**options):
-    torch.manual_seed(0)
-    return SpeechModel(ModelConfig(**{**SMALL, **options})).eval()
-
-
-def inputs(pairs, seed=1):
-    generator = torch.Generator().manual_seed(seed)
-    lengths, frames = (torch.tensor(column) for column in zip(*pairs, strict=True))
-    tokens = torch.randint(0, 7, (len(pairs), int(lengths.max())), generator=generator)
-    mel = torch.randn(len(pairs), int(frames.max()), 5, generator=generator)
-    return tokens, lengths, frames, mel
 
 
 def count(model):

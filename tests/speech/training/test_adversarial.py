@@ -45,3 +45,10 @@ def test_the_model_gets_a_gradient_and_the_recording_none():
     sum(judge.generator_losses(real, fake)).backward()
     assert fake.grad is not None
     assert float(fake.grad.abs().sum()) > 0
+
+
+def test_asking_the_discriminator_leaves_its_weights_without_gradients_and_able_to_learn():
+    judge = MelDiscriminator()
+    real, fake = torch.randn(1, WINDOW, 16), torch.randn(1, WINDOW, 16, requires_grad=True)
+    sum(judge.generator_losses(real, fake)).backward()
+    assert all(parameter.grad is None and parameter.requires_grad for parameter in judge.parameters())

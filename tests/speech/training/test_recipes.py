@@ -37,7 +37,7 @@ def tiny(*changes):
     return load_preset("small").changed([*TINY, *changes])
 
 
-@pytest.mark.parametrize("changes", [[], ["adversarial_weight=0"]], ids=" ".join)
+@pytest.mark.parametrize("changes", [[], ["adversarial_weight=0"], ["flow_layers=1", "flow_width=8"]], ids=" ".join)
 def test_a_resumed_run_is_bitwise_the_run_that_never_stopped(changes, store, tmp_path):
     train(tiny(*changes), store, tmp_path / "straight", quiet=True)
     for _ in range(3):
@@ -51,6 +51,14 @@ def test_every_loss_falls(store, tmp_path):
         rows = [row for row in csv.DictReader(file) if row["train_l1"]]
     for name in ("train_l1", "duration_loss", "pitch_loss", "voicing_loss"):
         assert float(rows[-1][name]) < 0.8 * float(rows[0][name]), name
+
+
+def test_a_flow_decoder_learns(store, tmp_path):
+    changes = ["steps=120", "adversarial_weight=0", "flow_layers=2", "flow_width=16"]
+    train(tiny(*changes), store, tmp_path / "run", quiet=True)
+    with open(tmp_path / "run" / "log.csv") as file:
+        rows = [row for row in csv.DictReader(file) if row["flow"]]
+    assert float(rows[-1]["flow"]) < 0.8 * float(rows[0]["flow"])
 
 
 def test_the_discriminator_joins_when_it_should(store, tmp_path):

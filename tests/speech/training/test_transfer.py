@@ -57,6 +57,18 @@ def test_a_run_begins_with_the_weights_of_another(store, first, tmp_path):
     assert RunDescription.read(tmp_path / "run").start == "run"
 
 
+def test_a_flow_decoder_can_be_added_to_a_voice_without_one(store, first, tmp_path):
+    start = start_from(first)
+    config = tiny("flow_layers=1", "flow_width=8", "freeze=encoder", "adversarial_weight=0")
+    train(config, store, tmp_path / "run", start=start, quiet=True, max_steps=2)
+    learned = weights(tmp_path / "run")
+    frozen = [name for name in start.weights if name.startswith("encoder.")]
+    assert all(torch.equal(learned[name], start.weights[name]) for name in frozen)
+    assert learned["flow.output.weight"].abs().sum() > 0
+    with pytest.raises(ValueError, match="flow_layers=1"):
+        start_from(tmp_path / "run").require_compatible(tiny().model, start.language)
+
+
 def test_it_resumes_bit_for_bit(store, first, tmp_path):
     start = start_from(first)
     train(tiny(), store, tmp_path / "straight", start=start, quiet=True)

@@ -4,25 +4,15 @@ import pytest
 import torch
 
 from clock_attention.speech.training import checkpoints as checkpoint
-from clock_attention.speech.training.config import load_preset
-from clock_attention.speech.training.loop import train
 from clock_attention.speech.voice.from_run import export
 from clock_attention.speech.voice.voice import Voice
 from tests.speech.corpora import tiny_store
-
-CHANGES = [
-    *("width=16", "heads=2", "encoder_layers=1", "decoder_layers=1", "feed_forward=16", "steps=6", "batch_size=8"),
-    *("validate_every=3", "log_every=2", "pictures=0", "validation_utterances=4", "warmup_steps=1", "ema=0.5"),
-]
+from tests.speech.voices import tiny_run
 
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
-    """A finished training run."""
-    folder = tmp_path_factory.mktemp("voice")
-    torch.set_num_threads(1)
-    train(load_preset("small-l1").changed(CHANGES), tiny_store(folder / "store"), folder / "run", quiet=True)
-    return folder / "run"
+    return tiny_run(tmp_path_factory.mktemp("voice"))
 
 
 @pytest.fixture

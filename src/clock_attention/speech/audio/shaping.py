@@ -16,7 +16,7 @@ LIMIT = 0.9  # of full scale: louder samples are compressed
 def with_quiet_onset(mel: NDArray[np.float32], silence: int, floor: float) -> NDArray[np.float32]:
     """log-mel (S, M) with the first so many frames at the level of silence, whatever the model made of them.
 
-    Recordings are cut close to their first word, so a model hears little silence there and answers with a breath, up to
+    Recordings are cut close to their first word, so a model sees little silence there and predicts a breath, up to
     30 dB louder than silence.
     """
     if not silence:
@@ -26,7 +26,7 @@ def with_quiet_onset(mel: NDArray[np.float32], silence: int, floor: float) -> ND
     return np.concatenate([np.maximum(onset - excess, np.float32(floor)), mel[silence:]])
 
 
-def sources(short: IntArray, durations: IntArray) -> IntArray:
+def frames_with_silence(short: IntArray, durations: IntArray) -> IntArray:
     """For each frame of tokens that last `durations` the one it is taken from where they last `short`, −1 for silence.
 
     Silence comes into the middle of a token, but before the first and after the last.

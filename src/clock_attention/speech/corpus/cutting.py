@@ -16,7 +16,7 @@ SHORTEST_PAUSE = 0.2
 
 @dataclass(frozen=True)
 class Word:
-    """A word of the text, where it is said."""
+    """A word of the text and its times."""
 
     start: float
     end: float
@@ -50,8 +50,8 @@ def pieces_by_level(wave: Wave, sample_rate: int, longest: float = LONGEST_PIECE
 def pieces_by_words(words: Sequence[Word], duration: float, longest: float = LONGEST_PIECE) -> list[Piece]:
     """Pieces of at most `longest` seconds with their words, each cut in the longest pause of its last two thirds.
 
-    Where nobody pauses for a fifth of a second, a piece goes on to the next pause, but not beyond one and a half times
-    that: then it ends between the two words that are furthest apart. Pauses are halved between pieces.
+    Where there is no pause of a fifth of a second, a piece goes on to the next pause, but not beyond one and a half
+    times that: then it ends between the two words that are furthest apart. Pauses are halved between pieces.
     """
     pieces: list[Piece] = []
     first, start = 0, 0.0

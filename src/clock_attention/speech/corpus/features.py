@@ -27,7 +27,8 @@ from clock_attention.speech.corpus.metadata import id_fault
 from clock_attention.speech.corpus.shards import Progress
 from clock_attention.speech.corpus.store import Rejection, to_json
 from clock_attention.speech.corpus.teacher import TEACHER_RATE, Reading, Teacher
-from clock_attention.speech.text.phonemes import UnreadableTextError, token_ids
+from clock_attention.speech.text.lexicon import Lexicon
+from clock_attention.speech.text.phonemes import Phonemizer, UnreadableTextError, token_ids
 from clock_attention.speech.text.phonemizers import phonemizer
 
 Item = Recording | Reading
@@ -47,9 +48,16 @@ class Settings:
     limits: Limits = field(default_factory=Limits)
     hours: float | None = None
     keep_audio: bool = False
+    lexicon: dict[str, str] | None = None  # readings of words, as in a lexicon file
 
     def to_json(self) -> dict[str, Any]:
-        return {**asdict(self), "mel": self.mel.model_dump()}
+        table = {**asdict(self), "mel": self.mel.model_dump()}
+        if self.lexicon is None:
+            del table["lexicon"]  # as stores were described before there was one
+        return table
+
+    def reader(self) -> Phonemizer:
+        return phonemizer(self.phonemizer, None if self.lexicon is None else Lexicon(self.lexicon))
 
 
 class Worker:
@@ -59,7 +67,7 @@ class Worker:
         self.out = out
         self.settings = settings
         self.mel = MelSpectrogram(settings.mel)
-        self.reader = phonemizer(settings.phonemizer)
+        self.reader = settings.reader()
         self.teacher = Teacher()
 
     def shard(self, number: int, items: Sequence[Item]) -> Progress:

@@ -47,7 +47,7 @@ class Language(BaseModel):
 
     @classmethod
     def of(cls, store: Corpus) -> Language:
-        prosody = store.header.get("prosody")  # with the aligner's settings, which are no business of a model
+        prosody = store.header.get("prosody")  # with the aligner's settings, which a model does not need
         return cls(
             phonemizer=store.header["phonemizer"]["name"],
             symbols=store.symbols,

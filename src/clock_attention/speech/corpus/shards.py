@@ -85,7 +85,7 @@ def run_in_pool(make: MakeWorker, todo: Shards, finish: Finish, workers: int) ->
 def start_worker(make: MakeWorker) -> None:
     global _worker
     torch.set_num_threads(1)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent hears Ctrl-C, lets shards in flight finish, and ends
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C: it lets shards in flight finish
     threading.Thread(target=end_with_parent, daemon=True).start()
     # A line for every emoji that is not read would drown the progress bar.
     logging.getLogger("clock_attention").setLevel(logging.ERROR)

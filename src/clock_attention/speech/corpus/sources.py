@@ -17,7 +17,7 @@ AUDIO = frozenset({*SUFFIXES, *FOREIGN, ".opus", ".aiff", ".aif"})
 
 @dataclass(frozen=True)
 class Source:
-    """One sound file. Without a text somebody has to write down what is said."""
+    """One sound file. Without a text it has to be transcribed."""
 
     id: str
     path: str

@@ -1,4 +1,4 @@
-"""Which utterances are held out: decided by what is said, so that no sentence is on both sides."""
+"""Which utterances are held out: decided by the text, so that no sentence is in two splits."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def assign_splits(groups: Sequence[str], texts: Sequence[str], valid: float, tes
         if fraction > 0 and name not in split.values() and len(spare) > 1:
             split[spare[0]] = name
     keys = [text_key(text) for text in texts]
-    said: dict[str, str] = {}
+    by_text: dict[str, str] = {}
     for group, key in zip(groups, keys, strict=True):
-        said[key] = min(split[group], said.get(key, "test"), key=SPLITS.index)
-    return [said[key] for key in keys]
+        by_text[key] = min(split[group], by_text.get(key, "test"), key=SPLITS.index)
+    return [by_text[key] for key in keys]

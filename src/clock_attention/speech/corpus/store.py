@@ -25,6 +25,7 @@ from torch import Tensor
 from clock_attention.files import write_atomically
 from clock_attention.speech.audio.mel import MelConfig
 from clock_attention.speech.corpus.splits import SPLITS
+from clock_attention.speech.text.lexicon import Lexicon
 from clock_attention.speech.text.phonemes import Phonemizer
 from clock_attention.speech.text.phonemizers import phonemizer
 
@@ -147,7 +148,8 @@ class FeatureStore:
     @cached_property
     def phonemizer(self) -> Phonemizer:
         """The phonemizer that made the tokens; refuses one whose inventory has changed since."""
-        reader = phonemizer(self.header["phonemizer"]["name"])
+        words = self.header.get("settings", {}).get("lexicon")
+        reader = phonemizer(self.header["phonemizer"]["name"], None if words is None else Lexicon(words))
         if reader.symbols != self.symbols:
             raise ValueError(f"{self.path} was made with another inventory of {reader.name!r}: prepare it again")
         return reader

@@ -105,3 +105,30 @@ def plan_readings(
         for name, group, phrase in phrases[:limit]
         for speed in [draw.choice(speeds)]
     ]
+
+
+def generate_readings(
+    text: Path | None,
+    *,
+    hours: float | None = None,
+    limit: int | None = None,
+    seed: int = 0,
+    speeds: tuple[float, ...] = (1.0,),
+    shortest: int = 15,
+    longest: int = 120,
+) -> tuple[list[Reading], list[Rejection], str]:
+    """Readings of a text file, or of generated sentences; what was rejected of the file; and what the corpus is.
+
+    Args:
+        hours, limit: how much is wanted; this decides how many sentences are generated.
+    """
+    rejected: list[Rejection] = []
+    if text is None:
+        from clock_attention.speech.corpus.grammar import sentences
+
+        # An hour of speech takes about 1,250 of them at natural speed.
+        lines = sentences(limit or round(2000 * (hours or 0) * max(speeds)) + 200, seed)
+    else:
+        lines, rejected = read_lines(text)
+    readings = plan_readings(lines, seed=seed, speeds=speeds, shortest=shortest, longest=longest, limit=limit)
+    return readings, rejected, f"hibari-tts reading {text.name if text else f'generated sentences (seed {seed})'}"

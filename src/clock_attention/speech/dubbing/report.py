@@ -93,9 +93,9 @@ def draw_timeline(reports: Sequence[CueReport], fastest: float) -> Figure:
         raise ImportError("pictures need matplotlib: `pip install 'clock-attention[plot]'`") from None
 
     end = max((report.end for report in reports), default=1.0)
-    row_seconds = max(ROW_SECONDS, end / MOST_ROWS)
-    rows = max(1, int(-(-end // row_seconds)))
-    figure = Figure(figsize=(14, 1.2 + 0.42 * rows), layout="constrained")
+    row_seconds = max(min(ROW_SECONDS, end), end / MOST_ROWS)
+    rows = min(MOST_ROWS, max(1, int(-(-end // row_seconds))))
+    figure = Figure(figsize=(14 if rows > 1 else 9, 1.2 + 0.42 * rows), layout="constrained")
     FigureCanvasAgg(figure)
     axis = figure.add_subplot()
     paces = LinearSegmentedColormap.from_list("pace", PACES)

@@ -15,8 +15,10 @@ from clock_attention.files import write_atomically
 from clock_attention.speech.audio.sound_file import save_sound
 from clock_attention.speech.dubbing.subtitles import Cue
 from clock_attention.speech.text.phonemes import PAUSES, WORD_BOUNDARY, UnreadableTextError
+from clock_attention.speech.voice.pacing import Pacing
 from clock_attention.speech.voice.planning import natural_lengths, readings
 from clock_attention.speech.voice.request import Request
+from clock_attention.speech.voice.speech import join
 
 if TYPE_CHECKING:
     from clock_attention.speech.vocoder.vocoder import Vocoder
@@ -137,7 +139,8 @@ def perform(
     if slot.frames < phonemes:
         return replace(report, status=IMPOSSIBLE), None
     frames = max(min(slot.frames, math.ceil(natural / delivery.slowest)), phonemes)
-    speech = voice.speak(cue.text, duration=frames / rate, vocoder=vocoder, **options)  # type: ignore[arg-type]
+    timed = replace(request, pacing=Pacing.of(None, None, frames / rate))  # read and split into sentences above
+    speech = join(list(voice.perform(timed, vocoder)), request.text)
     audio = np.zeros(slot.samples, np.float32)
     audio[: len(speech.audio)] = speech.audio
     tokens = zip(speech.phonemes.tokens, speech.alignment.durations, strict=True)

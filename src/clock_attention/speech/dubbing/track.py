@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from dataclasses import dataclass, field, replace
 from multiprocessing import get_context
@@ -53,6 +53,25 @@ def dub(
     Finished cues are kept in a folder beside `out` until the whole is written, so the same call continues where an
     interrupted one stopped.
     """
+    steps = dub_in_steps(cues, out, options)
+    while True:
+        try:
+            report = next(steps)
+        except StopIteration as end:
+            reports: list[CueReport] = end.value
+            return reports
+        if progress is not None:
+            progress(report)
+
+
+def dub_in_steps(
+    cues: Sequence[Cue], out: str | Path, options: DubOptions | None = None, voice: Voice | None = None
+) -> Generator[CueReport, None, list[CueReport]]:
+    """`dub` as a generator: cues in any order, each when it is spoken; its value is the list in order of time.
+
+    Args:
+        voice: one that is loaded already, for `jobs=1`; otherwise it is loaded as the options say.
+    """
     options = options or DubOptions()
     out = check_sound_path(out)
     cues = trimmed(cues) if options.overlaps == "trim" else list(cues)
@@ -64,10 +83,13 @@ def dub(
     parts = options.stems or out.with_name(out.name + ".parts")
     make_folder(parts)
     with locked(parts, "cues"):
-        voice = opened(options)
+        voice = voice or opened(options)
         mel = voice.language.mel
         slots = [Slot.of(cue, mel.sample_rate, mel.hop_length) for cue in cues]
-        reports = {report.number: report for report in spoken(voice, slots, options, parts, progress)}
+        reports = {}
+        for report in spoken(voice, slots, options, parts):
+            reports[report.number] = report
+            yield report
         total = round((last if options.length is None else options.length) * mel.sample_rate)
         with SoundFile(out, mel.sample_rate) as file:
             for wave in mixed(slots, reports, parts, total):
@@ -87,20 +109,11 @@ def opened(options: DubOptions) -> Voice:
     return voice if options.lexicon is None else voice.with_lexicon(options.lexicon)
 
 
-def spoken(
-    voice: Voice,
-    slots: Sequence[Slot],
-    options: DubOptions,
-    parts: Path,
-    progress: Callable[[CueReport], None] | None,
-) -> Iterator[CueReport]:
+def spoken(voice: Voice, slots: Sequence[Slot], options: DubOptions, parts: Path) -> Iterator[CueReport]:
     """Reports as cues are finished, in any order."""
     if options.jobs <= 1 or len(slots) <= 1:
         for slot in slots:
-            report = speak_slot(voice, options.vocoder, slot, options.delivery, parts)
-            if progress is not None:
-                progress(report)
-            yield report
+            yield speak_slot(voice, options.vocoder, slot, options.delivery, parts)
         return
     waiting = iter(slots)
     running: set[Future[CueReport]] = set()
@@ -114,10 +127,7 @@ def spoken(
                     return
                 done, running = wait(running, return_when=FIRST_COMPLETED)
                 for future in done:
-                    report = future.result()
-                    if progress is not None:
-                        progress(report)
-                    yield report
+                    yield future.result()
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise

@@ -19,6 +19,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from clock_attention.speech.model.config import AlignedConfig, ModelConfig
+from clock_attention.speech.model.convolution import ConvStack
+from clock_attention.speech.model.flow import WIDER, Condition, FlowDecoder
 from clock_attention.speech.model.layers import EncoderLayer
 from clock_attention.speech.model.model import Clocks, Synthesis, past_end
 
@@ -52,39 +54,7 @@ class AlignedPrediction(NamedTuple):
     energy: Tensor  # (B, T + 2)
     pitch: Tensor  # standardised log F0 (B, S)
     voiced: Tensor  # logit (B, S)
-
-
-class ConvBlock(nn.Module):
-    """ConvNeXt block over time, channels last: depthwise convolution, norm, two linear layers, residual."""
-
-    def __init__(self, width: int, expansion: int, kernel: int) -> None:
-        super().__init__()
-        self.depthwise = nn.Conv1d(width, width, kernel, padding=kernel // 2, groups=width)
-        self.norm = nn.LayerNorm(width)
-        self.inner = nn.Linear(width, expansion * width)
-        self.outer = nn.Linear(expansion * width, width)
-        self.scale = nn.Parameter(torch.full((width,), 0.3))
-
-    def forward(self, x: Tensor, keep: Tensor) -> Tensor:
-        """x (B, L, E); keep (B, L, 1), 0 where padding is, which the convolution must not see."""
-        y = self.depthwise((x * keep).transpose(1, 2)).transpose(1, 2)
-        return x + self.outer(F.gelu(self.inner(self.norm(y)), approximate="tanh")) * self.scale
-
-
-class ConvStack(nn.Module):
-    """Linear input, ConvNeXt blocks, norm."""
-
-    def __init__(self, inputs: int, width: int, layers: int, expansion: int, kernel: int = 7) -> None:
-        super().__init__()
-        self.input = nn.Linear(inputs, width)
-        self.blocks = nn.ModuleList(ConvBlock(width, expansion, kernel) for _ in range(layers))
-        self.norm = nn.LayerNorm(width)
-
-    def forward(self, x: Tensor, keep: Tensor) -> Tensor:
-        x = self.input(x)
-        for block in self.blocks:
-            x = block(x, keep)
-        return self.norm(x)
+    flow: Tensor | None = None  # errors of the flow decoder's velocity (B, S)
 
 
 class AlignedModel(nn.Module):
@@ -117,6 +87,11 @@ class AlignedModel(nn.Module):
         inputs += config.prosody_width + PITCH_FEATURES
         self.decoder = ConvStack(inputs, config.decoder_width, config.decoder_layers, config.expansion)
         self.output = nn.Linear(config.decoder_width, config.mels)
+        self.flow: FlowDecoder | None = None
+        if config.flow_layers:
+            self.flow = FlowDecoder(
+                inputs, config.mels, config.flow_width, config.flow_layers, config.expansion, config.flow_noise
+            )
         for head in (self.timing_output, self.prosody_output):
             nn.init.zeros_(head.weight)
         self.register_buffer("unhurried", torch.full((config.symbols + 2,), UNHURRIED_VOWEL), persistent=False)
@@ -146,7 +121,14 @@ class AlignedModel(nn.Module):
         return Encoding(x, timing[..., 0], timing[..., 1], padding, optional, self.unhurried[tokens])
 
     def forward(
-        self, tokens: Tensor, lengths: Tensor, durations: Tensor, energy: Tensor, pitch: Tensor, voiced: Tensor
+        self,
+        tokens: Tensor,
+        lengths: Tensor,
+        durations: Tensor,
+        energy: Tensor,
+        pitch: Tensor,
+        voiced: Tensor,
+        target: Tensor | None = None,
     ) -> AlignedPrediction:
         """Along a known alignment, with known prosody.
 
@@ -155,18 +137,26 @@ class AlignedModel(nn.Module):
             durations: frames of the silence before, of every token and of the silence after (B, T + 2); 0 in padding.
             energy: of the same (B, T + 2).
             pitch, voiced: per frame (B, S); anything after each item's frames.
+            target: standardised mel (B, S, M), for a flow decoder to learn from.
         """
         encoding = self.encode(tokens, lengths)
         frames = durations.sum(1).long()
         present = keep(past_end(frames, pitch.shape[1]))  # (B, S, 1)
         aligned, _ = self.read(encoding, durations, energy, pitch.shape[1])
         hidden, predicted_pitch, predicted_voiced = self.predict_prosody(aligned, present)
-        mel = self.decode(aligned, hidden, pitch, voiced, present)
-        return AlignedPrediction(mel, encoding.log_duration, encoding.energy, predicted_pitch, predicted_voiced)
+        condition = self.decode(aligned, hidden, pitch, voiced, present)
+        flow = None
+        if self.flow is not None and target is not None:
+            flow = self.flow.errors(condition, self.wide(condition, encoding, durations, energy), target)
+        return AlignedPrediction(
+            condition.mean, encoding.log_duration, encoding.energy, predicted_pitch, predicted_voiced, flow
+        )
 
-    def read(self, encoding: Encoding, durations: Tensor, energy: Tensor, frames: int) -> tuple[Tensor, Tensor]:
+    def read(
+        self, encoding: Encoding, durations: Tensor, energy: Tensor, frames: int, wider: float = 1.0
+    ) -> tuple[Tensor, Tensor]:
         """What each frame reads where the clocks meet (B, S, E + P), and the weights (B, S, T + 2)."""
-        weights = meeting_weights(durations, encoding.padding, frames)
+        weights = meeting_weights(durations, encoding.padding, frames, wider)
         text = encoding.encoded + self.energy_input(energy[..., None].to(encoding.encoded.dtype))
         features = position_features(durations, frames).to(text.dtype)
         return torch.cat([weights.to(text.dtype) @ text, features], -1), weights
@@ -177,11 +167,17 @@ class AlignedModel(nn.Module):
         pitch, voiced = self.prosody_output(hidden).unbind(-1)
         return hidden, pitch, voiced
 
-    def decode(self, aligned: Tensor, hidden: Tensor, pitch: Tensor, voiced: Tensor, present: Tensor) -> Tensor:
-        """Standardised mel (B, S, M)."""
+    def decode(self, aligned: Tensor, hidden: Tensor, pitch: Tensor, voiced: Tensor, present: Tensor) -> Condition:
+        """What is known of each frame, and the mel that follows from it."""
         contour = torch.stack([pitch * voiced, voiced], -1).to(hidden.dtype) * present  # (B, S, 2)
         drawn = self.pitch_input(contour.transpose(1, 2)).transpose(1, 2)
-        return self.output(self.decoder(torch.cat([aligned, hidden, drawn], -1), present))
+        text = torch.cat([aligned, hidden, drawn], -1)
+        return Condition(text, self.output(self.decoder(text, present)), present)
+
+    def wide(self, condition: Condition, encoding: Encoding, durations: Tensor, energy: Tensor) -> Tensor:
+        """The condition's text as frames read it by a wide clock.  (B, S, E)"""
+        aligned, _ = self.read(encoding, durations, energy, condition.text.shape[1], WIDER)
+        return torch.cat([aligned, condition.text[..., aligned.shape[-1] :]], -1)
 
     @torch.no_grad()
     def synthesise(
@@ -220,7 +216,10 @@ class AlignedModel(nn.Module):
         hidden, contour, voiced = self.predict_prosody(aligned, present)
         if pitch is not None:
             contour = contour + (weights @ pitch[..., None].to(weights.dtype))[..., 0]
-        mel = self.decode(aligned, hidden, contour, (voiced > 0).float(), present)
+        condition = self.decode(aligned, hidden, contour, (voiced > 0).float(), present)
+        mel = condition.mean
+        if self.flow is not None:
+            mel = self.flow.sample(condition, self.wide(condition, encoding, durations, loudness))
         centre = (durations.cumsum(1) - durations / 2) / frames[:, None]
         time = (torch.arange(present.shape[1], device=mel.device) + 0.5) / frames[:, None]
         return Synthesis(
@@ -293,14 +292,14 @@ def keep(padding: Tensor) -> Tensor:
     return (~padding)[..., None].float()
 
 
-def meeting_weights(durations: Tensor, padding: Tensor, frames: int) -> Tensor:
+def meeting_weights(durations: Tensor, padding: Tensor, frames: int, wider: float = 1.0) -> Tensor:
     """Where a uniform target clock meets a source clock with these durations as rates.  (B, S, T)
 
     The meeting score with the −½ log Σ² term kept, Σ² = (duration/2)²/2 + ¼ in frames: neighbours share a frame near
     their boundary, wherever it is. Tokens without frames are never read.
     """
     centre = durations.cumsum(1) - durations / 2  # (B, T)
-    variance = (durations / 2).square() / 2 + 0.25
+    variance = ((durations / 2).square() / 2 + 0.25) * wider**2
     time = torch.arange(frames, device=durations.device) + 0.5
     distance = time[None, :, None] - centre[:, None]  # (B, S, T)
     score = -distance.square() / (2 * variance[:, None]) - 0.5 * variance.log()[:, None]

@@ -105,6 +105,10 @@ class AlignedConfig(Section):
     decoder_width: Size = 256
     decoder_layers: Depth = 8
     expansion: Annotated[int, Field(ge=1, le=8)] = 3  # of the convolution blocks' inner layer
+    # A decoder that draws one of the likely mels, beginning at the direct one with noise (flow.py); 0 layers: none.
+    flow_layers: Annotated[int, Field(ge=0, le=64)] = 0
+    flow_width: Size = 192
+    flow_noise: Annotated[float, Field(gt=0, le=4)] = 0.5  # standard deviations of the mel
 
     @model_validator(mode="after")
     def _consistent(self) -> AlignedConfig:

@@ -1,4 +1,4 @@
-"""How long an utterance is, so that nobody has to say it."""
+"""The length model: predicts the number of mel frames of an utterance."""
 
 from __future__ import annotations
 

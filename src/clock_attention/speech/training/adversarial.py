@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+
+from clock_attention.speech.half import bfloat16_where_fast
 
 WINDOW = 96  # frames of a patch, about a second
 PATCHES = 12  # per step
@@ -33,10 +36,13 @@ class Judge(nn.Module):
     def forward(self, x: Tensor) -> tuple[Tensor, list[Tensor]]:
         """x (N, 2, W, M) → scores (N, 1, w, m) and the layers' features."""
         features = []
-        for layer in self.layers:
-            x = F.leaky_relu(layer(x), 0.2)
-            features.append(x)
-        return self.output(x), features
+        x = x.contiguous(memory_format=torch.channels_last)
+        with bfloat16_where_fast(x):
+            for layer in self.layers:
+                x = F.leaky_relu(layer(x), 0.2)
+                features.append(x)
+            score = self.output(x)
+        return score.float(), features
 
 
 class MelDiscriminator(nn.Module):
@@ -61,14 +67,24 @@ class MelDiscriminator(nn.Module):
         """How far the model's patches are from passing, and from the recordings' in the judges' features."""
         with torch.no_grad():
             expected = [features for _, features in self(real)]
-        judged = self(fake)
+        with self.frozen():
+            judged = self(fake)
         adversarial = torch.stack([(1 - score).square().mean() for score, _ in judged]).sum()
         distances = [
-            (theirs - ours).abs().mean()
+            (theirs - ours).abs().mean(dtype=torch.float32)
             for ours_all, (_, theirs_all) in zip(expected, judged, strict=True)
             for ours, theirs in zip(ours_all, theirs_all, strict=True)
         ]
         return adversarial, torch.stack(distances).sum()
+
+    @contextmanager
+    def frozen(self) -> Iterator[None]:
+        """No gradients for the weights, which are half of the cost of a backward pass."""
+        self.requires_grad_(False)
+        try:
+            yield
+        finally:
+            self.requires_grad_(True)
 
 
 def patches(frames: Tensor, seed: int) -> list[tuple[int, int]]:

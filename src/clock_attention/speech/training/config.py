@@ -61,6 +61,7 @@ class TrainingConfig(Section):
     energy_weight: Annotated[float, Field(ge=0)] = 0.1
     pitch_weight: Annotated[float, Field(ge=0)] = 0.3
     voicing_weight: Annotated[float, Field(ge=0)] = 0.3
+    flow_weight: Annotated[float, Field(ge=0)] = 1.0  # where the model has a flow decoder
     # Likewise: a discriminator of mel patches from so many steps on; 0: none.
     adversarial_weight: Annotated[float, Field(ge=0)] = 0.0
     adversarial_from: Annotated[int, Field(ge=0)] = 0

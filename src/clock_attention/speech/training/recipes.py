@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from clock_attention.speech.corpus.protocols import Corpus, TimedFeatures
 from clock_attention.speech.model.aligned import AlignedModel
 from clock_attention.speech.model.config import AlignedConfig, ModelConfig
-from clock_attention.speech.model.model import SpeechModel
+from clock_attention.speech.model.model import SpeechModel, past_end
 from clock_attention.speech.training.adversarial import MelDiscriminator, cut, patches
 from clock_attention.speech.training.aligned import AlignedBatch, aligned_losses, collate_aligned
 from clock_attention.speech.training.batching import Batch, Plan, collate, in_order
@@ -135,11 +135,22 @@ class AttentionRecipe(Recipe):
 class AlignedRecipe(Recipe):
     """The model that learns along an alignment: L1 and prosody, later also a discriminator of mel patches."""
 
-    columns = ("train_l1", "duration_loss", "energy_loss", "pitch_loss", "voicing_loss", "adversarial", "features")
+    columns: tuple[str, ...] = (
+        "train_l1",
+        "duration_loss",
+        "energy_loss",
+        "pitch_loss",
+        "voicing_loss",
+        "adversarial",
+        "features",
+    )
     measures = ("valid_l1", "valid_duration", "valid_energy", "valid_pitch", "valid_voicing")
 
     def __init__(self, config: RunConfig, store: Corpus) -> None:
         super().__init__(config, store)
+        self.flows = isinstance(config.model, AlignedConfig) and bool(config.model.flow_layers)
+        if self.flows:
+            self.columns = (*self.columns, "flow")
         if not getattr(store, "timed", False):
             stores = getattr(store, "stores", [store])
             missing = ", ".join(str(getattr(s, "path", "the corpus")) for s in stores if not getattr(s, "timed", False))
@@ -165,7 +176,6 @@ class AlignedRecipe(Recipe):
             )
             self.discriminator, self.optimizer = fabric.setup(discriminator, optimizer)
             self.discriminator.mark_forward_method("discriminator_loss")
-            self.discriminator.mark_forward_method("generator_losses")
 
     def state(self) -> dict[str, Any]:
         if not self.config.training.adversarial_weight:
@@ -182,7 +192,9 @@ class AlignedRecipe(Recipe):
 
     def losses(self, model: nn.Module, batch: AlignedBatch, plan: Plan, step: int) -> tuple[Tensor, Tensor]:
         training = self.config.training
-        prediction = model(batch.tokens, batch.token_lengths, batch.durations, batch.energy, batch.pitch, batch.voiced)
+        prediction = model(
+            batch.tokens, batch.token_lengths, batch.durations, batch.energy, batch.pitch, batch.voiced, batch.mel
+        )
         tokens = sum(len(self.store.utterances[item].tokens) + 1 for item in plan.items)
         found = aligned_losses(prediction, batch, all_frames=sum(plan.frames), all_tokens=tokens)
         weights = found.mel.new_tensor(
@@ -191,7 +203,12 @@ class AlignedRecipe(Recipe):
         loss = (torch.stack(found) * weights).sum()
         judged = self.judged(prediction.mel.float(), batch, plan, step)
         loss = loss + training.adversarial_weight * judged[0] + training.feature_weight * judged[1]
-        return loss, torch.stack([*found, *judged])
+        values = [*found, *judged]
+        if prediction.flow is not None:
+            present = ~past_end(batch.frames, batch.mel.shape[1])
+            values.append((prediction.flow * present).sum() / sum(plan.frames))
+            loss = loss + training.flow_weight * values[-1]
+        return loss, torch.stack(values)
 
     def judged(self, mel: Tensor, batch: AlignedBatch, plan: Plan, step: int) -> tuple[Tensor, Tensor]:
         """Train the discriminator on patches of this batch, and ask it what it makes of the model's."""
@@ -205,7 +222,8 @@ class AlignedRecipe(Recipe):
         self.optimizer.zero_grad()
         self.fabric.backward(self.discriminator.discriminator_loss(real, fake))
         self.optimizer.step()
-        adversarial, features = self.discriminator.generator_losses(real, fake)
+        # Not through Fabric's wrapper: DDP would wait for gradients of weights, and here they have none.
+        adversarial, features = self.discriminator.module.generator_losses(real, fake)
         share = len(batch.frames) / len(plan.items)
         return share * adversarial, share * features
 

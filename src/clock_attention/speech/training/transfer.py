@@ -17,6 +17,7 @@ from clock_attention.speech.model.config import AlignedConfig, ModelConfig
 STRESS = "ˈˌ"
 FROM_CORPUS = {"symbols", "mels", "boundaries"}  # options of a model that its corpus decides
 FREE = {"dropout", "attention_dropout", "prenet_dropout"}  # that change no shape
+FLOW = {"flow_layers", "flow_width", "flow_noise"}  # of a decoder that can be added to a model without one
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,8 @@ class Start:
                 f"{model.architecture!r}: use a preset of its kind"
             )
         options = set(type(model).model_fields) - FROM_CORPUS - FREE
+        if not getattr(self.model, "flow_layers", 0):
+            options -= FLOW
         if changed := sorted(name for name in options if getattr(model, name) != getattr(self.model, name)):
             mine = ", ".join(f"{name}={getattr(self.model, name)}" for name in changed)
             raise ValueError(f"{self.name} has {mine}; a training that starts from it cannot change that")
@@ -60,7 +63,8 @@ class Start:
         if extra:
             table[-extra:] = former[-extra:]
         weights["embedding.weight"] = table
-        model.load_state_dict(weights)
+        added = {name: tensor for name, tensor in model.state_dict().items() if name.startswith("flow.")}
+        model.load_state_dict({**added, **weights})
         return new
 
     def blended(

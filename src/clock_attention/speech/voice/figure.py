@@ -35,7 +35,8 @@ from clock_attention.speech.audio.panels import (
 from clock_attention.speech.audio.wave import Wave
 from clock_attention.speech.text.characters import composed, plain
 from clock_attention.speech.text.phonemes import WORD_BOUNDARY
-from clock_attention.speech.voice.utterance import Utterance, alignment_matrix, word_intervals
+from clock_attention.speech.text.tiers import word_intervals
+from clock_attention.speech.voice.utterance import Utterance, alignment_matrix
 from clock_attention.timestamps import Alignment, Interval
 
 if TYPE_CHECKING:

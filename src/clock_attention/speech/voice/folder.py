@@ -50,7 +50,7 @@ class VoiceError(ValueError):
 
 
 class Provenance(BaseModel):
-    """Where a voice comes from, for its users and for whoever wants to make it again."""
+    """Where a voice comes from, for users and for making it again."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 

@@ -41,6 +41,7 @@ def export(
     consent: str | None = None,
     start: Start | None = None,
     blend: float = 1.0,
+    energy_spread: float = 1.0,
 ) -> VoiceCard:
     """Write the weights of a run, averaged ones where it has them, and all it takes to use them.
 
@@ -51,6 +52,7 @@ def export(
         consent: of a person's voice, who speaks and that they agree.
         start: what the run began with; needed to blend.
         blend: share of the run's weights, 0 … 1; the rest are those of `start`.
+        energy_spread: of models with energies: how much more the predicted ones are to differ from their mean.
     """
     from clock_attention.speech.training import checkpoints as checkpoint
 
@@ -69,6 +71,8 @@ def export(
         raise ValueError(f"blend: got {blend:g}, expected a share between 0 and 1, and what the run began with")
     if start is not None and blend < 1:
         weights = start.blended(weights, build_model(description.config.model), description.language, blend)
+    if energy_spread != 1:
+        weights = spread_energies(weights, energy_spread)
     card = VoiceCard(
         model=description.config.model,
         language=description.language,
@@ -95,6 +99,15 @@ def export(
         write_atomically(folder / LEXICON, lexicon.read_text(encoding="utf-8-sig"))
     write_atomically(folder / CARD, card.model_dump_json(indent=1))
     return card
+
+
+def spread_energies(weights: dict[str, Any], factor: float) -> dict[str, Any]:
+    """An aligned model's weights that predict energies further from their mean, which is 0."""
+    spread = torch.tensor([1.0, factor])  # durations stay as they are
+    changed = {name: weights[name] for name in ("timing_output.weight", "timing_output.bias")}
+    return weights | {
+        name: tensor * spread.view(-1, *[1] * (tensor.ndim - 1)).to(tensor) for name, tensor in changed.items()
+    }
 
 
 def validated(run: Path, step: int) -> float | None:

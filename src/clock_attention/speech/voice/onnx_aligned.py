@@ -14,9 +14,8 @@ from clock_attention.speech.model.aligned import (
     SILENCE_AFTER,
     SILENCE_BEFORE,
     AlignedModel,
-    ConvBlock,
-    ConvStack,
 )
+from clock_attention.speech.model.convolution import ConvBlock, ConvStack
 from clock_attention.speech.model.layers import EncoderLayer
 from clock_attention.speech.voice.onnx_graph import proto_of
 from clock_attention.speech.voice.onnx_layers import DOUBLE, FLOAT, INT64, AcousticGraph

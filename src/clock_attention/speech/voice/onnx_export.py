@@ -42,6 +42,8 @@ def onnx_model(voice: Voice) -> onnx.ModelProto:
     mean, std, log_floor = language.mean, language.std, language.mel.log_floor
     graph: AcousticGraph
     if isinstance(model, AlignedModel):
+        if model.flow is not None:
+            raise ValueError(f"{voice.path}: ONNX has no flow decoder; export a voice without one")
         graph, heads, tokens = AlignedGraph(), 1, "tokens and silences"
         mel, lengths, attention = graph.acoustic_model(model, mean, std, log_floor)
     else:

@@ -13,7 +13,8 @@ from torch import Tensor
 
 from clock_attention.files import check_writable, temporary_name
 from clock_attention.speech.audio.sound_file import SoundFile, SoundPipe, check_sound_path
-from clock_attention.speech.voice.speech import Speech, join, save_speech_timestamps
+from clock_attention.speech.text.tiers import save_speech_timestamps
+from clock_attention.speech.voice.speech import Speech, join
 from clock_attention.timestamps import FORMATS, Interval
 
 

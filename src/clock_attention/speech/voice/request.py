@@ -1,4 +1,4 @@
-"""What is to be said, and how: checked once, split into sentences once."""
+"""A request to speak: text and options, checked once and split into sentences once."""
 
 from __future__ import annotations
 

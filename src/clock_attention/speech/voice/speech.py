@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -12,11 +12,10 @@ from torch import Tensor
 
 from clock_attention.speech.audio.sound_file import save_sound
 from clock_attention.speech.audio.wave import Wave
-from clock_attention.speech.text.phonemes import PAUSES, WORD_BOUNDARY, Phonemes, joined
-from clock_attention.speech.text.visemes import viseme_intervals
-from clock_attention.speech.voice.cues import readable_cues
-from clock_attention.speech.voice.utterance import Utterance, word_intervals
-from clock_attention.timestamps import Alignment, Interval, save_timestamps
+from clock_attention.speech.text.phonemes import Phonemes, joined
+from clock_attention.speech.text.tiers import save_speech_timestamps, spoken_tiers, word_intervals
+from clock_attention.speech.voice.utterance import Utterance
+from clock_attention.timestamps import Alignment, Interval
 
 
 @dataclass(frozen=True)
@@ -48,15 +47,7 @@ class Speech:
 
         Pauses and word boundaries are phones without a label; marks have no length.
         """
-        phones = [
-            Interval(
-                phone.start, phone.end, "" if phone.label in PAUSES or phone.label == WORD_BOUNDARY else phone.label
-            )
-            for phone in self.alignment.intervals()
-        ]
-        tiers = {"sentences": list(self.sentences), "words": self.words, "phones": phones}
-        tiers["visemes"] = viseme_intervals(phones)
-        return {**tiers, "marks": list(self.marks)} if self.marks else tiers
+        return spoken_tiers(self.phonemes, self.alignment, self.sentences, self.marks)
 
     def save(self, path: str | Path) -> None:
         """Write the audio as .wav or .flac, 16 bit."""
@@ -71,13 +62,6 @@ class Speech:
         from clock_attention.speech.voice.figure import save_figure
 
         save_figure(self, path)
-
-
-def save_speech_timestamps(path: str | Path, tiers: Mapping[str, list[Interval]], seconds: float) -> None:
-    """Write the tiers of speech; subtitles have cues of readable length."""
-    if Path(path).suffix.lower() in (".srt", ".vtt"):
-        tiers = {"cues": readable_cues(tiers["sentences"], tiers["words"])}
-    save_timestamps(path, tiers, seconds=seconds)
 
 
 def join(pieces: Sequence[Speech], text: str) -> Speech:

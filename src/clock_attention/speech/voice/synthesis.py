@@ -27,6 +27,7 @@ from clock_attention.speech.text.phonemes import (
     UnreadableTextError,
     joined,
 )
+from clock_attention.speech.text.tiers import word_intervals
 from clock_attention.speech.voice.folder import VoiceFolder
 from clock_attention.speech.voice.intonation import question_rise
 from clock_attention.speech.voice.pacing import Pacing
@@ -42,7 +43,7 @@ from clock_attention.speech.voice.planning import (
 )
 from clock_attention.speech.voice.request import Request, well_formed
 from clock_attention.speech.voice.speech import Speech
-from clock_attention.speech.voice.utterance import Utterance, alignment_matrix, word_intervals
+from clock_attention.speech.voice.utterance import Utterance, alignment_matrix
 from clock_attention.speech.voice.waveform import sounded, with_longer_silences
 from clock_attention.timestamps import Alignment, Interval
 

@@ -10,8 +10,8 @@ from torch import Tensor
 
 from clock_attention.alignment import FloatArray, attention_matrices
 from clock_attention.speech.model.model import Clocks
-from clock_attention.speech.text.phonemes import NO_WORD, Phonemes
-from clock_attention.timestamps import Alignment, Interval
+from clock_attention.speech.text.phonemes import Phonemes
+from clock_attention.timestamps import Alignment
 
 
 @dataclass(frozen=True)
@@ -25,22 +25,14 @@ class Utterance:
     weights: list[Tensor]  # per decoder layer (H, steps, T); autoregressive models see one end token more
     clocks: list[Clocks]  # per decoder layer, target (H, steps, D) and source (H, T, D); empty without clocks
     frames_per_step: int
-    natural_frames: int  # what the length model said
+    natural_frames: int  # predicted by the length model
     stopped_by_itself: bool | None  # None: parallel decoding, whose length is decided beforehand
     silent: tuple[int, ...] = ()  # frames of digital silence that was put in
 
     @property
     def hit_ceiling(self) -> bool:
-        """True where decoding was cut off: the speech is incomplete or babbles on."""
+        """True where decoding was cut off: the speech is incomplete or does not end."""
         return self.stopped_by_itself is False
-
-
-def word_intervals(phonemes: Phonemes, alignment: Alignment) -> list[Interval]:
-    spans: dict[int, tuple[int, int]] = {}
-    for token, word in enumerate(phonemes.word_index):
-        if word != NO_WORD:
-            spans[word] = (spans.get(word, (token,))[0], token + 1)
-    return alignment.grouped((phonemes.words[word], *span) for word, span in spans.items())
 
 
 def alignment_matrix(weights: Sequence[Tensor]) -> FloatArray:

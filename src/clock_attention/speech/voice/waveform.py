@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from clock_attention.arrays import FloatArray, IntArray
-from clock_attention.speech.audio.shaping import amplified, fitted, sources
+from clock_attention.speech.audio.shaping import amplified, fitted, frames_with_silence
 from clock_attention.speech.audio.wave import Wave
 from clock_attention.speech.model.model import Clocks
 from clock_attention.speech.voice.utterance import Utterance, alignment_matrix
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 def with_longer_silences(utterance: Utterance, durations: IntArray, silence: float) -> Utterance:
     """With digital silence in the middle of tokens that are to last longer than the model has spoken them."""
-    source = sources(utterance.alignment.durations, durations)
+    source = frames_with_silence(utterance.alignment.durations, durations)
     nearest = torch.from_numpy(np.maximum.accumulate(np.maximum(source, 0)))
     mel = utterance.mel[nearest].clone()
     mel[torch.from_numpy(source < 0)] = silence
