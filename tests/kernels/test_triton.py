@@ -151,7 +151,7 @@ def test_forward_and_backward_find_the_same_bits_for_a_pair():
 def test_gradients_in_several_launches_equal_those_in_one(content, monkeypatch):
     case = Case(10, queries=20, keys=17, content_width=content)
     expected = run_interpreted(case)
-    cut = geometry.Geometry(16, 16, queries_at_once=False, keys_at_once=False)
+    cut = geometry.Geometry(16, 16, keys_at_once=False)
     monkeypatch.setattr(geometry, "tile_geometry", lambda *sizes: cut)
     found = run_interpreted(dataclasses.replace(case, tiles=None))
     assert all(torch.equal(a, b) for a, b in zip(found, expected, strict=True))
