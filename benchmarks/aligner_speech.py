@@ -92,11 +92,11 @@ def unlabelled(samples: np.ndarray, text: str) -> Utterance:
 
 
 def hibari(texts: list[str], rng: random.Random) -> Iterator[Utterance]:
-    from clock_attention.speech.corpus.teacher import TEACHER_RATE, Reading, Teacher
+    from clock_attention.speech.corpus.teacher import TEACHER_RATE, Teacher, TeacherPhrase
 
     teacher = Teacher()
     for number, text in enumerate(texts):
-        samples = teacher(Reading(str(number), "", text, rng.uniform(0.85, 1.25), number))
+        samples = teacher(TeacherPhrase(str(number), "", text, rng.uniform(0.85, 1.25), number))
         yield unlabelled(resample(samples, TEACHER_RATE, RATE), text)
 
 

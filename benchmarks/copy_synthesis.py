@@ -27,7 +27,7 @@ from clock_attention.evaluation.scoring.opinion import DistillMos, Dnsmos
 from clock_attention.speech.audio.mel import MelConfig, MelSpectrogram
 from clock_attention.speech.audio.repair import repaired
 from clock_attention.speech.audio.wave import Wave, load_audio, resample
-from clock_attention.speech.corpus.teacher import TEACHER_RATE, Reading, Teacher
+from clock_attention.speech.corpus.teacher import TEACHER_RATE, Teacher, TeacherPhrase
 from clock_attention.speech.vocoder.vocoder import load_vocoder
 
 MEL = MelConfig.preset("hifigan")
@@ -41,7 +41,7 @@ def evenly(items: list[Any], count: int) -> list[Any]:
 def teacher_sentences(file: Path, count: int) -> list[tuple[str, Wave]]:
     teacher, found = Teacher(), []
     for text in evenly([line.strip() for line in file.read_text("utf-8").splitlines() if line.strip()], count):
-        wave = teacher(Reading("", "", text, 1.0, 1))
+        wave = teacher(TeacherPhrase("", "", text, 1.0, 1))
         found.append((text, resample(wave, TEACHER_RATE, MEL.sample_rate)))
     return found
 

@@ -239,7 +239,7 @@ def length(speech: Speech, word: Any) -> int:
 def timelines(voice: Voice, sentences: int) -> dict[str, Any]:
     """The aligner's times of a recording, and those of speech that was asked to reproduce them."""
     from clock_attention.speech.aligner import Aligner
-    from clock_attention.speech.corpus.teacher import TEACHER_RATE, Reading, Teacher
+    from clock_attention.speech.corpus.teacher import TEACHER_RATE, Teacher, TeacherPhrase
 
     try:
         aligner = Aligner.load()
@@ -250,7 +250,7 @@ def timelines(voice: Voice, sentences: int) -> dict[str, Any]:
     moved = []
     words = 0
     for text in texts:
-        wave = teacher(Reading(id="", group="", text=text, speed=1.0, seed=0))
+        wave = teacher(TeacherPhrase(id="", group="", text=text, speed=1.0, seed=0))
         recording = aligner.align(np.asarray(wave, np.float32), text, sample_rate=TEACHER_RATE)
         speech = voice.speak(text, vocoder=Silent(voice), timeline=recording)
         found = [word for word in recording.words if word.label]

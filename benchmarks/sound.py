@@ -25,7 +25,7 @@ from clock_attention.evaluation.scoring.recognizers import load_recognizer
 from clock_attention.evaluation.scoring.sharpness import cepstral_distance, sharpness
 from clock_attention.speech.audio.mel import MelSpectrogram
 from clock_attention.speech.audio.wave import resample, trim_silence
-from clock_attention.speech.corpus.teacher import TEACHER_RATE, Reading, Teacher
+from clock_attention.speech.corpus.teacher import TEACHER_RATE, Teacher, TeacherPhrase
 from clock_attention.speech.voice.voice import Voice
 
 RESAMPLES = 1000
@@ -80,7 +80,7 @@ def chosen(prompts: str, count: int, seed: int) -> list[str]:
 
 
 def teacher_wave(text: str, rate: int) -> np.ndarray[Any, Any]:
-    wave = Teacher()(Reading(id="", group="", text=text, speed=1.0, seed=0))
+    wave = Teacher()(TeacherPhrase(id="", group="", text=text, speed=1.0, seed=0))
     return trim_silence(resample(wave, TEACHER_RATE, rate), rate)
 
 

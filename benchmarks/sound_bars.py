@@ -32,7 +32,7 @@ from clock_attention.evaluation.scoring.prosody import final_pitch
 from clock_attention.evaluation.scoring.recognizers import Moonshine, load_recognizer
 from clock_attention.speech.audio.pitch import log_pitch
 from clock_attention.speech.audio.wave import resample, trim_silence
-from clock_attention.speech.corpus.teacher import TEACHER_RATE, Reading, Teacher
+from clock_attention.speech.corpus.teacher import TEACHER_RATE, Teacher, TeacherPhrase
 from clock_attention.speech.text.phonemes import PAUSES, WORD_BOUNDARY
 from clock_attention.speech.voice.speech import Speech
 from clock_attention.speech.voice.voice import Voice
@@ -81,7 +81,7 @@ class Mute:
 
 
 def teacher_wave(text: str, rate: int) -> np.ndarray[Any, Any]:
-    wave = Teacher()(Reading(id="", group="", text=text, speed=1.0, seed=0))
+    wave = Teacher()(TeacherPhrase(id="", group="", text=text, speed=1.0, seed=0))
     return trim_silence(resample(wave, TEACHER_RATE, rate), rate)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import warnings
 from importlib import import_module
@@ -39,9 +40,19 @@ def test_the_public_names_are_these() -> None:
         "clock_attention",
         "decoding_over",
         "swap_cross_attention",
-    } <= set(clock_attention.__all__)
+    } == set(clock_attention.__all__)
     for name in clock_attention.__all__:
         assert getattr(clock_attention, name) is not None
+
+
+def test_a_class_name_has_one_meaning() -> None:
+    """No two modules define classes of the same name: a reader who sees one knows which it is."""
+    homes: dict[str, list[str]] = {}
+    for path in sorted((ROOT / "src" / "clock_attention").rglob("*.py")):
+        for node in ast.parse(path.read_text("utf-8")).body:
+            if isinstance(node, ast.ClassDef):
+                homes.setdefault(node.name, []).append(path.name)
+    assert {name: places for name, places in homes.items() if len(places) > 1} == {}
 
 
 @pytest.mark.parametrize("module", DOCUMENTED)

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from clock_attention.lazy import attach
-from clock_attention.moved import install
+from clock_attention.moved import install_old_paths
 
 if TYPE_CHECKING:
     from clock_attention.attention import clock_attention
@@ -34,7 +34,7 @@ MODULES = {
 
 
 __getattr__ = attach(__name__, MODULES)
-install()
+install_old_paths()
 
 
 def __dir__() -> list[str]:

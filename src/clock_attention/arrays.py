@@ -7,3 +7,4 @@ from numpy.typing import NDArray
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
+Float32Array = NDArray[np.float32]

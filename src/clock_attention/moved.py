@@ -48,6 +48,6 @@ class MovedModules(MetaPathFinder, Loader):
         module.__getattr__ = __getattr__  # type: ignore[method-assign]
 
 
-def install() -> None:
+def install_old_paths() -> None:
     if not any(isinstance(finder, MovedModules) for finder in sys.meta_path):
         sys.meta_path.append(MovedModules())

@@ -5,14 +5,14 @@ from typer.testing import CliRunner
 
 gr = pytest.importorskip("gradio", reason="needs the extra clock-attention[app]")
 
-from clock_attention.app.page import LOOK, sentences  # noqa: E402
+from clock_attention.app.page import LOOK, errors_shown  # noqa: E402
 
 
 def test_mistakes_become_sentences_and_surprises_stay_in_the_terminal(caplog):
-    with pytest.raises(gr.Error) as mistake, sentences():
+    with pytest.raises(gr.Error) as mistake, errors_shown():
         raise ValueError("nothing to say in '': give a word")
     assert mistake.value.message == "Nothing to say in '': give a word"
-    with pytest.raises(gr.Error) as surprise, sentences():
+    with pytest.raises(gr.Error) as surprise, errors_shown():
         raise RuntimeError("secret path")
     assert "secret" not in surprise.value.message
     assert "secret path" in caplog.text

@@ -9,7 +9,7 @@ from clock_attention.speech.aligner import Aligner
 from clock_attention.speech.corpus.features import Settings
 from clock_attention.speech.corpus.prepare import prepare
 from clock_attention.speech.corpus.store import FeatureStore
-from clock_attention.speech.corpus.teacher import Reading
+from clock_attention.speech.corpus.teacher import TeacherPhrase
 from tests.speech.corpus.aligners import EvenAligner
 
 runner = CliRunner()
@@ -79,7 +79,7 @@ def test_a_lexicon_decides_how_recordings_are_read(ljspeech_folder: Path, tmp_pa
 
 
 def test_a_store_is_aligned_and_the_worst_are_shown(
-    readings: list[Reading], store_settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    readings: list[TeacherPhrase], store_settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Aligner, "load", lambda *_: EvenAligner(doubtful=readings[0].text.split()[0]))
     monkeypatch.setattr(corpus, "model_name", lambda _: "even")

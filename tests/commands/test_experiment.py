@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 from clock_attention.commands.experiment import as_command
 from clock_attention.commands.main import app
 from clock_attention.evaluation.experiment.journal import perform
-from clock_attention.evaluation.experiment.plan import PRESETS
+from clock_attention.evaluation.experiment.plan import PLANS
 from clock_attention.evaluation.experiment.results import report_experiment
 from clock_attention.evaluation.experiment.stages import Experiment
 from clock_attention.evaluation.prompts import read_prompts
@@ -30,13 +30,13 @@ TINY = [
 ]
 
 
-@pytest.mark.parametrize("preset", PRESETS)
+@pytest.mark.parametrize("preset", PLANS)
 def test_a_dry_run_prints_the_plan_and_does_nothing(preset: str, tmp_path: Path) -> None:
     out = tmp_path / "out"
     result = CliRunner().invoke(app, ["experiment", "--preset", preset, "--out", str(out), "--dry-run", "--full"])
     assert result.exit_code == 0, result.output
     assert not out.exists()
-    stages = Experiment(out, PRESETS[preset], full=True, workers=2).stages()
+    stages = Experiment(out, PLANS[preset], full=True, workers=2).stages()
     for stage in stages:
         assert stage.name in result.output
         assert f"clock-attention {shlex.join(as_command(stage.job()))}" in result.output.replace("\n", "")
@@ -109,7 +109,7 @@ def test_the_whole_experiment_end_to_end(tmp_path: Path, monkeypatch: pytest.Mon
     prompts.write_text("The cat sat on the mat.\nNo, no, no.\n")
     # The real list is long.
     monkeypatch.setattr("clock_attention.evaluation.prompts.hard_prompts", lambda: read_prompts(prompts))
-    preset = replace(PRESETS["small"], subset=2)
+    preset = replace(PLANS["small"], subset=2)
     experiment = Experiment(
         tmp_path / "out",
         preset,

@@ -14,7 +14,7 @@ import torch
 
 from clock_attention.speech.audio.mel import MelConfig, MelSpectrogram
 from clock_attention.speech.audio.wave import LONGEST, load_audio
-from clock_attention.speech.corpus.checks import Limits, Rejected, check_features, check_wave
+from clock_attention.speech.corpus.checks import CheckBounds, Rejected, check_finite, check_wave
 from clock_attention.speech.corpus.ljspeech import read_folder
 from clock_attention.speech.corpus.metadata import id_fault
 from clock_attention.speech.corpus.teacher import read_lines
@@ -56,11 +56,11 @@ class Wavs(Fuzzer):
             wave = load_audio(path, RATE)
             if len(wave) > LONGEST * RATE + RATE:
                 raise DifferenceError(f"{len(wave)} samples out of {path.stat().st_size} bytes")
-            check_wave(wave, Limits())
+            check_wave(wave, CheckBounds())
             if len(wave) <= self.mel.config.pad:
                 return "short"
             mel = self.mel(wave).numpy().astype(np.float16)
-            check_features(mel)
+            check_finite(mel)
         except (ValueError, Rejected):
             return "refused"
         if not np.isfinite(mel).all():

@@ -37,14 +37,14 @@ class SpeechRequests(Fuzzer):
     def start(self, folder: Path) -> None:
         from clock_attention.serve.application import Desk
         from clock_attention.serve.engine import Engine
-        from clock_attention.serve.limits import Limits
+        from clock_attention.serve.limits import ServerLimits
         from clock_attention.serve.server import guarded_application
         from clock_attention.speech.vocoder.vocoder import GriffinLim
         from clock_attention.speech.voice.voice import Voice
         from tests.speech.voices import tiny_aligned_voice
 
         voice = Voice.load(tiny_aligned_voice(folder / "voice"))
-        limits = Limits(characters=300, seconds=30.0, deadline=60.0)
+        limits = ServerLimits(characters=300, seconds=30.0, deadline=60.0)
         desk = Desk({"tiny": voice}, GriffinLim(voice.language.mel, iterations=1), Engine(workers=1, limits=limits))
         self.engine = desk.engine
         self.application = guarded_application(desk, bound="127.0.0.1")

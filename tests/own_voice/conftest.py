@@ -9,8 +9,8 @@ import torch
 
 from clock_attention.own_voice import checks, create, measure
 from clock_attention.speech.aligner import AlignedInterval, TokenTimes
-from clock_attention.speech.corpus.grammar import sentences
-from clock_attention.speech.corpus.teacher import TEACHER_RATE, Reading, Teacher
+from clock_attention.speech.corpus.grammar import generate_sentences
+from clock_attention.speech.corpus.teacher import TEACHER_RATE, Teacher, TeacherPhrase
 from clock_attention.speech.voice.voice import Voice
 from tests.speech.voices import tiny_aligned_voice
 
@@ -47,8 +47,8 @@ def recordings(tmp_path_factory):
     folder = tmp_path_factory.mktemp("recordings") / "mine"
     folder.mkdir()
     teacher = Teacher()
-    for name, text in sentences(8, seed=3):
-        soundfile.write(folder / f"{name}.wav", teacher(Reading(name, "", text, 1.0, 0)), TEACHER_RATE)
+    for name, text in generate_sentences(8, seed=3):
+        soundfile.write(folder / f"{name}.wav", teacher(TeacherPhrase(name, "", text, 1.0, 0)), TEACHER_RATE)
         (folder / f"{name}.txt").write_text(text)
     return folder
 

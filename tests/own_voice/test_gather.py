@@ -8,7 +8,7 @@ import soundfile
 
 from clock_attention.own_voice.gather import Gathering, read_gathered, written
 from clock_attention.speech.audio.level import LOUDNESS, loudness
-from clock_attention.speech.corpus.cutting import Word
+from clock_attention.speech.corpus.cutting import TimedWord
 from clock_attention.speech.corpus.ljspeech import read_folder
 from clock_attention.speech.corpus.sources import Source, find_sources
 
@@ -49,7 +49,7 @@ def test_rates_and_levels_become_one(tmp_path):
 
 
 def test_a_long_recording_is_cut_between_its_words_and_all_of_it_is_used(tmp_path):
-    words = [Word(float(i), i + 0.7, f"word{i}") for i in range(40)]
+    words = [TimedWord(float(i), i + 0.7, f"word{i}") for i in range(40)]
     text = ", ".join(word.text for word in words) + "."
     soundfile.write(tmp_path / "long.wav", tone(40, RATE), RATE)
     source = Source("long", str(tmp_path / "long.wav"), text)
@@ -90,6 +90,6 @@ def test_nothing_is_left_out_without_a_reason(tmp_path):
 
 
 def test_words_keep_the_punctuation_of_the_text():
-    words = [Word(0, 1, "Well"), Word(1, 2, "he"), Word(2, 3, "said")]
+    words = [TimedWord(0, 1, "Well"), TimedWord(1, 2, "he"), TimedWord(2, 3, "said")]
     assert [word.text for word in written(words, "Well, he said: no.")] == ["Well,", "he", "said: no."]
     assert written(words, "something else") == words

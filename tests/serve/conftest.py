@@ -13,7 +13,7 @@ pytest.importorskip("fastapi", reason="needs the extra clock-attention[serve]")
 
 from clock_attention.serve.application import Desk
 from clock_attention.serve.engine import Engine
-from clock_attention.serve.limits import Limits
+from clock_attention.serve.limits import ServerLimits
 from clock_attention.serve.server import Server, guarded_application
 from clock_attention.speech.vocoder.vocoder import GriffinLim
 from clock_attention.speech.voice.voice import Voice
@@ -55,7 +55,7 @@ def running(desk, **options):
 
 def tiny_desk(voice, *others, workers=2, **limits):
     voices = {"tiny": voice, **{other.path.name: other for other in others}}
-    return Desk(voices, quick_vocoder(voice), Engine(workers=workers, limits=Limits(**limits)))
+    return Desk(voices, quick_vocoder(voice), Engine(workers=workers, limits=ServerLimits(**limits)))
 
 
 def quick_vocoder(voice):

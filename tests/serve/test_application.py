@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import soundfile
 
-from clock_attention.serve.engine import Job
+from clock_attention.serve.engine import SpeechJob
 from tests.serve.conftest import quick_vocoder, running, tiny_desk
 
 TEXT = "The birch canoe slid. Glue the sheet to it. It is easy to tell."
@@ -239,8 +239,8 @@ def test_a_full_queue_turns_away_at_once_and_serves_the_others(slow):
 
 @pytest.mark.parametrize("stream", [True, False])
 def test_work_stops_when_the_client_leaves(slow, stream, monkeypatch):
-    noticed, cancel = threading.Event(), Job.cancel
-    monkeypatch.setattr(Job, "cancel", lambda job: (cancel(job), noticed.set()))
+    noticed, cancel = threading.Event(), SpeechJob.cancel
+    monkeypatch.setattr(SpeechJob, "cancel", lambda job: (cancel(job), noticed.set()))
     desk = tiny_desk(slow, workers=1)
     with running(desk) as address:
         body = {"input": TEXT, "stream": stream}

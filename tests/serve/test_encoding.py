@@ -8,7 +8,7 @@ import soundfile
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clock_attention.serve.encoding import FORMATS, Encoder
+from clock_attention.serve.encoding import AUDIO_FORMATS, Encoder
 
 RATE = 22050
 
@@ -19,7 +19,7 @@ def tone(samples):
 
 def test_every_sample_arrives_whatever_the_pieces():
     @settings(max_examples=15, deadline=None)
-    @given(st.sampled_from(sorted(FORMATS)), st.lists(st.integers(0, 9000), min_size=1, max_size=4).filter(sum))
+    @given(st.sampled_from(sorted(AUDIO_FORMATS)), st.lists(st.integers(0, 9000), min_size=1, max_size=4).filter(sum))
     def check(name, lengths):
         wave = tone(sum(lengths))
         encoder = Encoder(name, RATE)

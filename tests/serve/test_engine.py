@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pytest
 
 from clock_attention.serve.engine import BusyError, ClosedError, Engine, LateError
-from clock_attention.serve.limits import Limits
+from clock_attention.serve.limits import ServerLimits
 
 
 @dataclass
@@ -22,7 +22,7 @@ def counting(count):
 
 @pytest.fixture
 def engine():
-    engine = Engine(workers=2, limits=Limits(waiting=2))
+    engine = Engine(workers=2, limits=ServerLimits(waiting=2))
     yield engine
     engine.close()
 
@@ -61,7 +61,7 @@ def test_several_are_spoken_at_once():
 
 
 def test_a_job_counts_until_its_sound_has_been_taken():
-    engine = Engine(workers=1, limits=Limits(waiting=0))
+    engine = Engine(workers=1, limits=ServerLimits(waiting=0))
     stream = engine.stream(counting(3))
     next(stream)
     with pytest.raises(BusyError):
@@ -72,7 +72,7 @@ def test_a_job_counts_until_its_sound_has_been_taken():
 
 
 def test_late_jobs_end_between_sentences():
-    engine = Engine(workers=1, limits=Limits(deadline=0.1))
+    engine = Engine(workers=1, limits=ServerLimits(deadline=0.1))
     pause = threading.Event()
 
     def speak():
@@ -96,4 +96,4 @@ def test_workers_and_limits_are_checked():
     with pytest.raises(ValueError, match="workers"):
         Engine(workers=0)
     with pytest.raises(ValueError, match="deadline"):
-        Limits(deadline=0)
+        ServerLimits(deadline=0)

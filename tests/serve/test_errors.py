@@ -8,7 +8,7 @@ import pytest
 pytest.importorskip("fastapi", reason="needs the extra clock-attention[serve]")
 
 from clock_attention.serve.engine import BusyError, ClosedError, LateError
-from clock_attention.serve.errors import ApiError, answer, as_api_error, as_validation_error, refusal, sentence
+from clock_attention.serve.errors import ApiError, answer, as_api_error, as_validation_error, refusal_body, sentence
 
 
 @pytest.mark.parametrize(
@@ -69,6 +69,6 @@ def test_faults_of_a_body_are_located(fault, param, message):
 
 
 def test_the_guard_answers_in_the_same_form():
-    kind, body = refusal(413, "too large")
+    kind, body = refusal_body(413, "too large")
     assert kind == "application/json"
     assert json.loads(body)["error"]["message"] == "Too large."

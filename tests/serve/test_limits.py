@@ -2,13 +2,13 @@
 
 import pytest
 
-from clock_attention.serve.limits import Limits
+from clock_attention.serve.limits import ServerLimits
 
 
 def test_long_texts_are_refused_with_both_numbers():
-    Limits(characters=1000).check_text("x" * 1000)
+    ServerLimits(characters=1000).check_text("x" * 1000)
     with pytest.raises(ValueError, match="the text has 1,001 characters; this server takes 1,000 at a time"):
-        Limits(characters=1000).check_text("x" * 1001)
+        ServerLimits(characters=1000).check_text("x" * 1001)
 
 
 @pytest.mark.parametrize(
@@ -17,4 +17,4 @@ def test_long_texts_are_refused_with_both_numbers():
 def test_limits_that_refuse_everything_are_refused(wrong):
     (name,) = wrong
     with pytest.raises(ValueError, match=f"{name}: got .*, expected at least"):
-        Limits(**wrong)
+        ServerLimits(**wrong)

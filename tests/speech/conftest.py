@@ -8,15 +8,15 @@ import soundfile
 
 from clock_attention.speech.audio.mel import MelConfig
 from clock_attention.speech.corpus.features import Settings
-from clock_attention.speech.corpus.grammar import sentences
+from clock_attention.speech.corpus.grammar import generate_sentences
 from clock_attention.speech.corpus.prepare import prepare
 from clock_attention.speech.corpus.store import FeatureStore
-from clock_attention.speech.corpus.teacher import Reading, plan_readings
+from clock_attention.speech.corpus.teacher import TeacherPhrase, plan_readings
 
 
 @pytest.fixture(scope="session")
-def readings() -> list[Reading]:
-    return plan_readings(sentences(12), seed=3, speeds=(1.0, 1.6), longest=40, limit=12)
+def readings() -> list[TeacherPhrase]:
+    return plan_readings(generate_sentences(12), seed=3, speeds=(1.0, 1.6), longest=40, limit=12)
 
 
 @pytest.fixture(scope="session")
@@ -25,7 +25,9 @@ def store_settings() -> Settings:
 
 
 @pytest.fixture(scope="session")
-def store(readings: list[Reading], store_settings: Settings, tmp_path_factory: pytest.TempPathFactory) -> FeatureStore:
+def store(
+    readings: list[TeacherPhrase], store_settings: Settings, tmp_path_factory: pytest.TempPathFactory
+) -> FeatureStore:
     return prepare(readings, tmp_path_factory.mktemp("store") / "store", store_settings, workers=1)
 
 

@@ -8,7 +8,7 @@ import torch
 from safetensors.torch import save_file
 
 from clock_attention.speech.audio.mel import MelConfig
-from clock_attention.speech.corpus.language import Language, Prosody
+from clock_attention.speech.corpus.language import Language, ProsodyStatistics
 from clock_attention.speech.model.aligned import AlignedModel
 from clock_attention.speech.model.config import AlignedConfig, ModelConfig
 from clock_attention.speech.model.model import SpeechModel
@@ -31,7 +31,12 @@ def tiny_aligned_voice(folder: Path, *, mel: str = "hifigan", reader: str = "hib
         weights.timing_output.weight.normal_(0, 0.2)
         weights.timing_output.bias.fill_(1.9)
     return written(
-        folder, model, weights, reader, Prosody(pitch_mean=5.2, pitch_std=0.2, energy_mean=-6, energy_std=2), config
+        folder,
+        model,
+        weights,
+        reader,
+        ProsodyStatistics(pitch_mean=5.2, pitch_std=0.2, energy_mean=-6, energy_std=2),
+        config,
     )
 
 
@@ -51,7 +56,7 @@ def written(
     model: ModelConfig | AlignedConfig,
     weights: torch.nn.Module,
     reader: str,
-    prosody: Prosody | None = None,
+    prosody: ProsodyStatistics | None = None,
     mel: MelConfig | None = None,
 ) -> Path:
     config = mel or MelConfig.preset("hifigan")

@@ -38,7 +38,7 @@ EXAMPLES: dict[str, list[Any]] = {
 
 
 @contextmanager
-def sentences() -> Iterator[None]:
+def errors_shown() -> Iterator[None]:
     """User errors and warnings are shown on the page; unexpected errors go to the terminal with a traceback."""
 
     class Shown(logging.Handler):
@@ -101,11 +101,11 @@ def page(speaker: Speaker) -> gr.Blocks:
 
 def speak_tab(speaker: Speaker) -> None:
     def speak(text: str, pace: float, duration: str, decoding: str) -> Iterator[tuple[Any, ...]]:
-        with sentences():
+        with errors_shown():
             yield from shown(speaker.speak_in_steps(text, decoding=decoding, pace=pace, duration=duration), decoding)
 
     def speak_again(times: str) -> Iterator[tuple[Any, ...]]:
-        with sentences():
+        with errors_shown():
             decoding = speaker.decodings[0]
             yield from shown(speaker.speak_again_in_steps(times, decoding=decoding), decoding)
 
@@ -154,7 +154,7 @@ def speak_tab(speaker: Speaker) -> None:
 
 def compare_tab(speaker: Speaker) -> None:
     def compare(text: str, decoding: str) -> Iterator[tuple[Any, ...]]:
-        with sentences():
+        with errors_shown():
             players: list[Any] = []
             for name, mpr in PACES.items():
                 players.append("")
@@ -180,7 +180,7 @@ def compare_tab(speaker: Speaker) -> None:
 
 def subtitles_tab(speaker: Speaker) -> None:
     def dub(subtitles: str, fastest: float) -> Iterator[tuple[Any, ...]]:
-        with sentences():
+        with errors_shown():
             for step in speaker.dub_in_steps(subtitles, fastest=fastest):
                 if isinstance(step, Dubbed):
                     yield dubbed_player(step, fastest), step.picture, *downloads(step.sound, step.report)

@@ -20,7 +20,7 @@ from clock_attention.timestamps import FORMATS
 
 if TYPE_CHECKING:
     from clock_attention.speech.aligner import AlignedRecording, Aligner
-    from clock_attention.speech.aligner.batch import Job, Options
+    from clock_attention.speech.aligner.batch import AlignmentJob, Options
     from clock_attention.speech.corpus.checks import Recording
 
 
@@ -158,9 +158,9 @@ def only_recording(audio: Path, text: str | None, text_file: Path | None) -> Rec
     return Recording(audio.stem, text, str(audio))
 
 
-def only_job(recording: Recording, out: Sequence[Path], suffixes: Sequence[str], plot: Path | None) -> Job:
+def only_job(recording: Recording, out: Sequence[Path], suffixes: Sequence[str], plot: Path | None) -> AlignmentJob:
     """The files of one recording, all checked before anything is done."""
-    from clock_attention.speech.aligner.batch import Job
+    from clock_attention.speech.aligner.batch import AlignmentJob
     from clock_attention.speech.aligner.outputs import check_format
     from clock_attention.speech.audio.panels import check_figure_path
 
@@ -176,10 +176,10 @@ def only_job(recording: Recording, out: Sequence[Path], suffixes: Sequence[str],
         check_not_an_input(path)
     if plot is not None:
         check_figure_path(plot)
-    return Job(recording, tuple(outputs), plot)
+    return AlignmentJob(recording, tuple(outputs), plot)
 
 
-def align_file(job: Job, opened: partial[Aligner], *, adapt: bool, options: Options) -> None:
+def align_file(job: AlignmentJob, opened: partial[Aligner], *, adapt: bool, options: Options) -> None:
     from clock_attention.speech.aligner.batch import align_one
     from clock_attention.speech.audio.wave import audio_seconds
 

@@ -14,7 +14,7 @@ from clock_attention.timestamps import FORMATS
 
 if TYPE_CHECKING:
     from clock_attention.speech.aligner import Aligner
-    from clock_attention.speech.aligner.batch import Job, Options, Outcome
+    from clock_attention.speech.aligner.batch import AlignmentJob, Options, Outcome
     from clock_attention.speech.corpus.checks import Recording
     from clock_attention.speech.corpus.store import Rejection
 
@@ -69,9 +69,11 @@ def align_folder(
     return summarize(table.rows.values(), found.without_audio, home / TABLE, len(todo) - len(left), began)
 
 
-def jobs_of(recordings: Sequence[Recording], out: Path | None, suffixes: Sequence[str], plot: Path | None) -> list[Job]:
+def jobs_of(
+    recordings: Sequence[Recording], out: Path | None, suffixes: Sequence[str], plot: Path | None
+) -> list[AlignmentJob]:
     """Files are named after the recordings, beside them or in a folder with the same folders inside."""
-    from clock_attention.speech.aligner.batch import Job
+    from clock_attention.speech.aligner.batch import AlignmentJob
 
     jobs = []
     for recording in recordings:
@@ -80,7 +82,7 @@ def jobs_of(recordings: Sequence[Recording], out: Path | None, suffixes: Sequenc
         for path in outputs:
             check_not_an_input(path)
         picture = None if plot is None else plot / f"{recording.id}.png"
-        jobs.append(Job(recording, outputs, picture))
+        jobs.append(AlignmentJob(recording, outputs, picture))
     return jobs
 
 

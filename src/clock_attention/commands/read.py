@@ -14,7 +14,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from clock_attention.commands.terminal import one_line_errors
 
 
-class Sound(str, Enum):
+class SoundFormat(str, Enum):
     wav = "wav"
     flac = "flac"
 
@@ -30,7 +30,7 @@ def read(
     book: Annotated[Path, typer.Argument(help=".txt, .md or .epub file.")],
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the chapters.")] = Path("book"),
     chapters: Annotated[bool, typer.Option("--list", help="Only show the chapters.")] = False,
-    sound: Annotated[Sound, typer.Option("--format", help="Of the sound files.")] = Sound.flac,
+    sound: Annotated[SoundFormat, typer.Option("--format", help="Of the sound files.")] = SoundFormat.flac,
     timestamps: Annotated[Timestamps, typer.Option(help="Written beside each chapter.")] = Timestamps.json,
     pace: Annotated[float | None, typer.Option(help="0.5 … 2 times natural speed; 2 is twice as fast.")] = None,
     pitch: Annotated[float, typer.Option(help="Semitones higher or lower, -12 … 12.")] = 0.0,

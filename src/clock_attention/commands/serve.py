@@ -13,7 +13,7 @@ import typer
 from clock_attention.serve.application import Desk
 from clock_attention.serve.engine import Engine
 from clock_attention.serve.guard import LOOPBACK
-from clock_attention.serve.limits import Limits
+from clock_attention.serve.limits import ServerLimits
 from clock_attention.serve.server import Server, guarded_application
 from clock_attention.serve.wyoming import wyoming_server
 from clock_attention.speech.voice.voice import Voice
@@ -36,12 +36,16 @@ def serve(
     threads: Annotated[
         int | None, typer.Option(min=1, help=r"CPU threads of each worker. \[default: cores / workers]")
     ] = None,
-    queue: Annotated[int, typer.Option(min=0, help="Requests that may wait; further ones get 429.")] = Limits.waiting,
+    queue: Annotated[
+        int, typer.Option(min=0, help="Requests that may wait; further ones get 429.")
+    ] = ServerLimits.waiting,
     deadline: Annotated[
         float, typer.Option(min=0.1, help="Seconds from a request to the end of its speech.")
-    ] = Limits.deadline,
-    most_characters: Annotated[int, typer.Option(min=1, help="Longest text that is accepted.")] = Limits.characters,
-    most_seconds: Annotated[float, typer.Option(min=0.1, help="Longest speech that is made.")] = Limits.seconds,
+    ] = ServerLimits.deadline,
+    most_characters: Annotated[
+        int, typer.Option(min=1, help="Longest text that is accepted.")
+    ] = ServerLimits.characters,
+    most_seconds: Annotated[float, typer.Option(min=0.1, help="Longest speech that is made.")] = ServerLimits.seconds,
     api_key_file: Annotated[
         Path | None, typer.Option(help=f"File with the API key that clients must send; or set {KEY}.")
     ] = None,
@@ -59,7 +63,7 @@ def serve(
         key = api_key(api_key_file)
         if wyoming is not None:
             wyoming_server(wyoming)  # a wrong address is refused before anything is loaded
-        limits = Limits(
+        limits = ServerLimits(
             characters=most_characters,
             seconds=most_seconds,
             body=body_limit(most_characters),
@@ -96,4 +100,4 @@ def api_key(file: Path | None) -> str | None:
 
 def body_limit(characters: int) -> int:
     """Bytes of a request with a text of so many characters, all of them escaped, and its options."""
-    return max(Limits.body, 12 * characters + 16 * 1024)
+    return max(ServerLimits.body, 12 * characters + 16 * 1024)

@@ -14,7 +14,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from clock_attention.commands.terminal import clear_errors, complaints, console
-from clock_attention.own_voice.create import STAGES, Report
+from clock_attention.own_voice.create import STAGES, OnStageProgress
 from clock_attention.own_voice.create import create as run_creation
 from clock_attention.own_voice.order import Order
 from clock_attention.own_voice.report import REPORT, measures_table
@@ -119,7 +119,7 @@ def create(
 
 
 @contextmanager
-def progress() -> Iterator[Report]:
+def progress() -> Iterator[OnStageProgress]:
     """One line a stage with the time left in it; training shows its own."""
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     stage = ""

@@ -64,7 +64,7 @@ def use_clock_attention(model: PreTrainedModel, **options: Any) -> PreTrainedMod
             f"with one of {', '.join(CROSS_ATTENTIONS)}. Clocks align two sequences: a decoder alone has none to align"
         )
     for name, module in attentions.items():
-        if (reason := refusal(module)) is not None:
+        if (reason := why_not(module)) is not None:
             raise ValueError(f"use_clock_attention: cannot put clocks into {name} ({type(module).__name__}): {reason}")
     install_clocks(model, options)
     model.config.clock_attention = options
@@ -99,7 +99,7 @@ def cross_attentions(model: nn.Module) -> Iterator[tuple[str, nn.Module]]:
             yield (f"{name}.self", inner) if isinstance(inner, nn.Module) else (name, module)
 
 
-def refusal(module: nn.Module) -> str | None:
+def why_not(module: nn.Module) -> str | None:
     """Why this attention cannot take clocks, or None."""
     if is_speecht5_attention(module):
         return None

@@ -23,16 +23,16 @@ from clock_attention.own_voice.checks import Clip, require_enough, require_one_s
 from clock_attention.own_voice.gather import Gathered, Gathering
 from clock_attention.own_voice.measure import held_out, measure
 from clock_attention.own_voice.order import Order
-from clock_attention.own_voice.report import write_card, write_report
+from clock_attention.own_voice.report import write_card, write_voice_report
 from clock_attention.own_voice.spread import MOST_SPREAD, energy_spread
-from clock_attention.own_voice.stages import Result, Stages, digest_of
+from clock_attention.own_voice.stages import StageResult, Stages, digest_of
 from clock_attention.speech.aligner import Aligner
 from clock_attention.speech.aligner.model import SHIPPED
 from clock_attention.speech.audio.wave import Wave, load_audio
 from clock_attention.speech.corpus.alignment import align_store
-from clock_attention.speech.corpus.cutting import Word
+from clock_attention.speech.corpus.cutting import TimedWord
 from clock_attention.speech.corpus.features import Settings
-from clock_attention.speech.corpus.grammar import sentences
+from clock_attention.speech.corpus.grammar import generate_sentences
 from clock_attention.speech.corpus.ljspeech import read_folder
 from clock_attention.speech.corpus.prepare import prepare
 from clock_attention.speech.corpus.sources import find_sources
@@ -50,10 +50,10 @@ TIMED_STEPS = 4
 FEWEST_STEPS, MOST_STEPS = 200, 6000
 ADVERSARY_SHARE = 0.15  # of the steps before the discriminator joins
 
-Report = Callable[[str, int, int], None]  # stage, done, of
+OnStageProgress = Callable[[str, int, int], None]  # stage, done, of
 
 
-def create(order: Order, report: Report = lambda stage, done, of: None, quiet: bool = False) -> dict[str, Any]:
+def create(order: Order, report: OnStageProgress = lambda stage, done, of: None, quiet: bool = False) -> dict[str, Any]:
     """Make the voice; returns what every stage found."""
     sources, rejected = find_sources(order.recordings)  # a wrong folder is refused before anything is written
     if order.out.exists() and not order.work.exists() and any(order.out.iterdir()):
@@ -67,7 +67,7 @@ def create(order: Order, report: Report = lambda stage, done, of: None, quiet: b
 class Creation:
     """The stages of one order."""
 
-    def __init__(self, order: Order, start: Start, report: Report, quiet: bool) -> None:
+    def __init__(self, order: Order, start: Start, report: OnStageProgress, quiet: bool) -> None:
         self.order, self.start, self.report, self.quiet = order, start, report, quiet
         self.stages = Stages(order.work / "stages")
         self.clips, self.store, self.run_folder = (order.work / name for name in ("clips", "store", "run"))
@@ -98,10 +98,10 @@ class Creation:
         chosen = [str(order.prompts), order.count, order.recognizer]
         found["evaluate"] = stages.run("evaluate", chosen, self.evaluate)
         write_card(order, found)
-        write_report(order, found, self.run_folder / "log.csv", self.samples)
+        write_voice_report(order, found, self.run_folder / "log.csv", self.samples)
         return found
 
-    def gather(self, sources: list[Any], rejected: list[Any]) -> Result:
+    def gather(self, sources: list[Any], rejected: list[Any]) -> StageResult:
         for folder in (self.clips, self.store, self.run_folder):  # of other recordings
             shutil.rmtree(folder, ignore_errors=True)
         gathering = Gathering(
@@ -112,7 +112,7 @@ class Creation:
         )
         return asdict(gathering.run(sources, rejected, lambda done: self.report("gather", done, len(sources))))
 
-    def check(self, gathered: Gathered) -> Result:
+    def check(self, gathered: Gathered) -> StageResult:
         recordings, _ = read_folder(self.clips)
         clips = [Clip(row.id, row.text, soundfile.info(row.path).duration) for row in recordings]
         warnings = require_enough(clips, str(self.order.recordings)) + require_quiet(gathered.above_noise)
@@ -132,7 +132,7 @@ class Creation:
             )
         return {"warnings": warnings}
 
-    def prepare(self) -> Result:
+    def prepare(self) -> StageResult:
         shutil.rmtree(self.store, ignore_errors=True) if (self.store / "store.json").exists() else None
         recordings, rejected = read_folder(self.clips)
         settings = Settings(mel=self.start.language.mel, phonemizer=self.start.language.phonemizer, valid=0.03)
@@ -160,7 +160,7 @@ class Creation:
             "left_out": [[row.id, row.reason, row.detail] for row in store.rejected],
         }
 
-    def align(self) -> Result:
+    def align(self) -> StageResult:
         total, done = len(FeatureStore.open(self.store)), 0
 
         def report(progress: Any) -> None:
@@ -183,7 +183,7 @@ class Creation:
         lost = sum(frames[row.id] for row in listed if row.reason) / store.mel_config.frames_per_second
         return {"worst": worst, "left_out": left_out, "seconds_left_out": lost, "utterances": len(listed)}
 
-    def plan(self) -> Result:
+    def plan(self) -> StageResult:
         """As many steps as fit into the minutes; measured once, so that a repeated creation trains as long."""
         if self.order.steps is not None:
             return {"steps": self.order.steps, "seconds_per_step": None}
@@ -199,7 +199,7 @@ class Creation:
         steps = int(min(MOST_STEPS, max(FEWEST_STEPS, 60 * self.order.minutes / seconds)))
         return {"steps": steps, "seconds_per_step": seconds}
 
-    def config(self, plan: Result) -> RunConfig:
+    def config(self, plan: StageResult) -> RunConfig:
         steps = plan["steps"]
         changes = [
             f"steps={steps}",
@@ -211,7 +211,7 @@ class Creation:
         preset = load_preset("finetune")
         return preset.model_copy(update={"model": self.start.model}).changed(changes)
 
-    def train(self, config: RunConfig) -> Result:
+    def train(self, config: RunConfig) -> StageResult:
         if not self.continues(config):
             shutil.rmtree(self.run_folder, ignore_errors=True)
         store = FeatureStore.open(self.store)
@@ -231,7 +231,7 @@ class Creation:
             and before.language == RunDescription.of(config, FeatureStore.open(self.store)).language
         )
 
-    def export(self) -> Result:
+    def export(self) -> StageResult:
         order = self.order
         write = partial(
             export,
@@ -257,10 +257,10 @@ class Creation:
             "seconds": card.provenance.seconds,
         }
 
-    def evaluate(self) -> Result:
+    def evaluate(self) -> StageResult:
         order = self.order
         if order.prompts is None:
-            texts = [text for _, text in sentences(order.count, seed=1)]
+            texts = [text for _, text in generate_sentences(order.count, seed=1)]
         else:
             texts = [prompt.text for prompt in read_prompts(order.prompts)][: order.count]
         return measure(
@@ -273,10 +273,10 @@ class Creation:
         )
 
 
-def find_words(model: Path | None, wave: Wave, rate: int, text: str) -> list[Word]:
+def find_words(model: Path | None, wave: Wave, rate: int, text: str) -> list[TimedWord]:
     """Where the words of a long recording are."""
     found = Aligner.load(model).align(wave, text, sample_rate=rate, posterior=False)
-    return [Word(word.start, word.end, word.label) for word in found.words if word.label]
+    return [TimedWord(word.start, word.end, word.label) for word in found.words if word.label]
 
 
 def file_state(path: str) -> list[int]:

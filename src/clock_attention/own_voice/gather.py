@@ -18,7 +18,7 @@ from clock_attention.files import make_folder, write_atomically
 from clock_attention.speech.audio.level import loudness, speech_above_noise, with_loudness
 from clock_attention.speech.audio.sound_file import save_sound
 from clock_attention.speech.audio.wave import Wave, load_audio
-from clock_attention.speech.corpus.cutting import LONGEST_PIECE, Piece, Word, pieces_by_level, pieces_by_words
+from clock_attention.speech.corpus.cutting import LONGEST_PIECE, Cut, TimedWord, pieces_by_level, pieces_by_words
 from clock_attention.speech.corpus.sources import Source
 from clock_attention.speech.corpus.store import Rejection, write_rows
 
@@ -27,7 +27,7 @@ LONGEST_SOURCE = 4 * 3600.0
 SILENT = -70.0  # LUFS
 
 
-class Recognizer(Protocol):
+class Transcriber(Protocol):
     """Transcribes speech."""
 
     @property
@@ -35,7 +35,7 @@ class Recognizer(Protocol):
     def transcribe(self, wave: Wave, sample_rate: int) -> str: ...
 
 
-FindWords = Callable[[Wave, int, str], list[Word]]  # of a long recording: wave, rate, text → where each word is
+FindWords = Callable[[Wave, int, str], list[TimedWord]]  # of a long recording: wave, rate, text → where each word is
 
 
 @dataclass
@@ -62,11 +62,11 @@ class Gathering:
         sample_rate: int,
         *,
         find_words: FindWords | None = None,
-        recognizer: Callable[[], Recognizer] | None = None,
+        recognizer: Callable[[], Transcriber] | None = None,
     ) -> None:
         self.out, self.rate = out, sample_rate
         self.find_words, self.make_recognizer = find_words, recognizer
-        self._recognizer: Recognizer | None = None
+        self._recognizer: Transcriber | None = None
         self.rows: list[str] = []
         self.left_out: list[Rejection] = []
         self.result = Gathered()
@@ -122,12 +122,12 @@ class Gathering:
         self.result.cut += len(pieces) > 1
         return None
 
-    def pieces(self, source: Source, wave: Wave) -> Iterator[Piece]:
+    def pieces(self, source: Source, wave: Wave) -> Iterator[Cut]:
         seconds = len(wave) / self.rate
         if source.text is None:
             yield from pieces_by_level(wave, self.rate)
         elif seconds <= LONGEST_CLIP:
-            yield Piece(0.0, seconds, source.text)
+            yield Cut(0.0, seconds, source.text)
         elif self.find_words is None:
             raise ValueError(f"{seconds:.0f} s long, and nothing here can find its words to cut it")
         else:
@@ -158,7 +158,7 @@ class Gathering:
         self.result.left_out[reason] = [count + 1, total + seconds]
 
 
-def written(words: list[Word], text: str) -> list[Word]:
+def written(words: list[TimedWord], text: str) -> list[TimedWord]:
     """Words as they stand in the text, with the punctuation between them, which says where to pause."""
     places, reached = [], 0
     for word in words:
@@ -169,7 +169,7 @@ def written(words: list[Word], text: str) -> list[Word]:
         reached = place + len(word.text)
     ends = [*places[1:], len(text)]
     return [
-        Word(word.start, word.end, text[place:end].strip())
+        TimedWord(word.start, word.end, text[place:end].strip())
         for word, place, end in zip(words, places, ends, strict=True)
     ]
 

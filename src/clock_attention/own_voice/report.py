@@ -5,7 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from clock_attention.evaluation.report.document import Cells, Heading, Part, Picture, Sounds, markdown_table, to_html
+from clock_attention.evaluation.report.document import (
+    AudioSamples,
+    Cells,
+    Heading,
+    Picture,
+    ReportPart,
+    markdown_table,
+    to_html,
+)
 from clock_attention.files import replacing, write_atomically
 from clock_attention.speech.training.progress import read_log
 from clock_attention.speech.voice.folder import CARD, read_card
@@ -16,10 +24,10 @@ if TYPE_CHECKING:
 REPORT, README = "report.html", "README.md"
 CURVES = {"train_l1": "L1, training", "valid_l1": "L1, held out", "valid_pitch": "pitch", "valid_duration": "duration"}
 TEXTS = ("texts", "recorded_texts", "heard")
-Found = dict[str, Any]
+Findings = dict[str, Any]
 
 
-def write_card(order: Order, found: Found) -> None:
+def write_card(order: Order, found: Findings) -> None:
     """Measures into voice.json, and the card for readers."""
     measured = found["evaluate"]
     measures = {key: value[0] if isinstance(value, list) else value for key, value in numbers(measured).items()}
@@ -40,17 +48,17 @@ def write_card(order: Order, found: Found) -> None:
     write_atomically(order.out / README, "\n".join(lines) + "\n")
 
 
-def write_report(order: Order, found: Found, log: Path, samples: Path) -> Path:
+def write_voice_report(order: Order, found: Findings, log: Path, samples: Path) -> Path:
     measured = found["evaluate"]
     spoken = [(text, samples / f"voice_{number}.flac") for number, text in enumerate(measured["texts"])]
     recorded = [(text, samples / f"recording_{number}.flac") for number, text in enumerate(measured["recorded_texts"])]
-    parts: list[Part] = [
+    parts: list[ReportPart] = [
         Heading(f"The voice {order.out.name}", 1),
         f"Consent: {order.consent}. Licence: {order.licence}.",
     ]
     parts += [*(f"Note: {warning}." for warning in found["check"]["warnings"])]
-    parts += [Heading("Listen"), Sounds("The voice, on sentences that it has never seen:", tuple(spoken))]
-    parts += [Sounds("The speaker, in recordings that were not learned from:", tuple(recorded))]
+    parts += [Heading("Listen"), AudioSamples("The voice, on sentences that it has never seen:", tuple(spoken))]
+    parts += [AudioSamples("The speaker, in recordings that were not learned from:", tuple(recorded))]
     parts += [Heading("Measures"), measures_table(measured), explanation(measured)]
     parts += [Heading("What was used"), used_table(found)]
     parts += [Heading("What was left out, and why"), *left_out(found)]
@@ -67,12 +75,12 @@ def write_report(order: Order, found: Found, log: Path, samples: Path) -> Path:
     return page
 
 
-def numbers(measured: Found) -> dict[str, Any]:
+def numbers(measured: Findings) -> dict[str, Any]:
     """Measures without the texts."""
     return {key: value for key, value in measured.items() if not isinstance(value, str) and key not in TEXTS}
 
 
-def measures_table(measured: Found) -> Cells:
+def measures_table(measured: Findings) -> Cells:
     rows: Cells = [["measure", "this voice", "recordings through the vocoder"]]
     if "wer" in measured:
         low, high = (f"{100 * part:.1f}" for part in measured["wer"][1:])
@@ -94,7 +102,7 @@ def measures_table(measured: Found) -> Cells:
     return rows
 
 
-def explanation(measured: Found) -> str:
+def explanation(measured: Findings) -> str:
     missing = [name for name in ("wer", "distillmos", "dnsmos", "similarity") if name not in measured]
     without = f" Not measured, because a package is not installed: {', '.join(missing)}." if missing else ""
     return (
@@ -108,7 +116,7 @@ def interval(values: list[float]) -> str:
     return f"{mean:.2f} [{low:.2f}, {high:.2f}]"
 
 
-def used_table(found: Found) -> Cells:
+def used_table(found: Findings) -> Cells:
     gathered, prepared, plan = found["gather"], found["prepare"], found["plan"]
     low, middle, high = gathered["loudness"] or [0.0, 0.0, 0.0]
     return [
@@ -126,7 +134,7 @@ def used_table(found: Found) -> Cells:
     ]
 
 
-def left_out(found: Found) -> list[Part]:
+def left_out(found: Findings) -> list[ReportPart]:
     """Every reason with its count and time; nothing disappears."""
     rows: Cells = [["stage", "reason", "clips", "seconds"]]
     for reason, (count, seconds) in found["gather"]["left_out"].items():
@@ -142,7 +150,7 @@ def left_out(found: Found) -> list[Part]:
     return [rows] if len(rows) > 1 else ["Nothing."]
 
 
-def worst_table(found: Found) -> Cells:
+def worst_table(found: Findings) -> Cells:
     rows: Cells = [["clip", "score", "left out", "text"]]
     for name, score, reason, text in found["align"]["worst"]:
         rows.append([name, "" if score is None else f"{score:.2f}", reason, text])

@@ -13,7 +13,7 @@ from typing import Any
 
 from clock_attention.files import make_folder, write_atomically
 
-Result = dict[str, Any]
+StageResult = dict[str, Any]
 
 
 class Stages:
@@ -23,13 +23,13 @@ class Stages:
         self.folder = make_folder(folder)
         self.before = ""
 
-    def run(self, name: str, inputs: Any, work: Callable[[], Result], outputs: Iterable[Path] = ()) -> Result:
+    def run(self, name: str, inputs: Any, work: Callable[[], StageResult], outputs: Iterable[Path] = ()) -> StageResult:
         """What the stage found, now or earlier. `outputs` are what it writes; without them it is done again."""
         key = hashlib.sha256(json.dumps([self.before, name, inputs], sort_keys=True, default=str).encode()).hexdigest()
         path = self.folder / f"{name}.json"
         done = self.read(path)
         if done.get("key") == key and all(output.exists() for output in outputs):
-            result: Result = done["result"]
+            result: StageResult = done["result"]
         else:
             path.unlink(missing_ok=True)
             result = work()

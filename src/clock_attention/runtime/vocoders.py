@@ -15,13 +15,13 @@ Mel = NDArray[np.float32]
 CHUNK = 400  # mel frames that go through HiFi-GAN at once: bounds its memory
 # Of the harmonic vocoder; clock_attention.speech.vocoder explains them.
 RATE, FFT, HOP, LOUDEST = 24000, 1200, 300, 7.0
-BINS = FFT // 2 + 1
+SPECTRUM_BINS = FFT // 2 + 1
 LEAST_HERTZ, HIGHEST_HARMONIC = 40.0, 11000.0
 INPUT, OUTPUT, TAPS = 160, 147, 32
 SOURCE = 4
 
 
-class Session(Protocol):
+class OnnxSession(Protocol):
     """What is used of an ONNX session."""
 
     def run(self, outputs: Any, inputs: dict[str, Any]) -> list[Any]: ...
@@ -30,7 +30,7 @@ class Session(Protocol):
 class WaveVocoder:
     """A graph from mel to waveform, such as HiFi-GAN, in pieces with their surroundings, which join without a seam."""
 
-    def __init__(self, session: Session, hop: int, context: int) -> None:
+    def __init__(self, session: OnnxSession, hop: int, context: int) -> None:
         self._session, self.hop, self.context = session, hop, context
 
     def __call__(self, mel: Mel) -> Wave:
@@ -42,10 +42,10 @@ class WaveVocoder:
         return np.concatenate(pieces)
 
 
-class HarmonicVocoder:
+class OnnxHarmonicVocoder:
     """A graph that draws spectra; pulses at the pitch and free phases fill them, as in the package's vocoder."""
 
-    def __init__(self, session: Session, hop: int, sample_rate: int) -> None:
+    def __init__(self, session: OnnxSession, hop: int, sample_rate: int) -> None:
         self._session, self.hop = session, hop
         self.ratio = HOP / RATE * sample_rate / hop  # mel frames per spectrum
         self.window = np.hanning(FFT + 1)[:-1].astype(np.float32)

@@ -25,7 +25,7 @@ from clock_attention.runtime.folder import (
     read_card,
 )
 from clock_attention.runtime.speech import RuntimeSpeech, join
-from clock_attention.runtime.vocoders import HarmonicVocoder, WaveVocoder
+from clock_attention.runtime.vocoders import OnnxHarmonicVocoder, WaveVocoder
 from clock_attention.speech.audio.shaping import amplified, fitted, frames_with_silence, with_quiet_onset
 from clock_attention.speech.audio.wave import Wave
 from clock_attention.speech.text.lexicon import Lexicon, load_lexicon
@@ -34,7 +34,7 @@ from clock_attention.speech.text.phonemizers import phonemizer
 from clock_attention.speech.voice.pacing import Pacing
 from clock_attention.speech.voice.planning import (
     PhrasePlan,
-    Sentence,
+    PlannedSentence,
     planned_within,
     plans,
     readings,
@@ -56,11 +56,11 @@ class RuntimeVoice:
         if (folder / LEXICON).is_file():
             self.lexicon = load_lexicon(folder / LEXICON)
         self._text, self._frames, sounding = (session(folder / name, threads) for name in (TEXT, FRAMES, VOCODER))
-        self._vocoder: WaveVocoder | HarmonicVocoder
+        self._vocoder: WaveVocoder | OnnxHarmonicVocoder
         if self.card.vocoder == WAVE:
             self._vocoder = WaveVocoder(sounding, self.card.hop_length, self.card.vocoder_context)
         else:
-            self._vocoder = HarmonicVocoder(sounding, self.card.hop_length, self.card.sample_rate)
+            self._vocoder = OnnxHarmonicVocoder(sounding, self.card.hop_length, self.card.sample_rate)
 
     # What planning asks of a voice.
 
@@ -132,7 +132,7 @@ class RuntimeVoice:
         for sentence, phrase_plans in planned:
             yield self._say(sentence, phrase_plans, request.pacing)
 
-    def _say(self, sentence: Sentence, phrase_plans: Sequence[PhrasePlan], pacing: Pacing) -> RuntimeSpeech:
+    def _say(self, sentence: PlannedSentence, phrase_plans: Sequence[PhrasePlan], pacing: Pacing) -> RuntimeSpeech:
         """One sentence, phrase by phrase, each followed by its pause."""
         hop = self.card.hop_length
         phonemes: list[Phonemes] = []

@@ -17,9 +17,9 @@ from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
 from clock_attention import __version__
 from clock_attention.serve import schema
-from clock_attention.serve.encoding import FORMATS, Encoder
+from clock_attention.serve.encoding import AUDIO_FORMATS, Encoder
 from clock_attention.serve.engine import Engine, LateError
-from clock_attention.serve.errors import ApiError, as_api_error, install
+from clock_attention.serve.errors import ApiError, as_api_error, install_error_handlers
 from clock_attention.serve.metrics import CONTENT_TYPE
 from clock_attention.serve.tasks import SpeechTask
 from clock_attention.speech.voice.voice import Voice
@@ -49,7 +49,7 @@ SPEECH_ANSWERS: dict[int | str, dict[str, Any]] = {
     200: {
         "description": "The speech.",
         "content": {
-            **{form.media_type: SOUND for form in FORMATS.values()},
+            **{form.media_type: SOUND for form in AUDIO_FORMATS.values()},
             "text/event-stream": {"schema": {"type": "string"}},
             "application/json": {"schema": {"$ref": "#/components/schemas/TimedSpeech"}},
         },
@@ -114,7 +114,7 @@ def http_application(
         lifespan=lifespan,
         redirect_slashes=False,
     )
-    install(application)
+    install_error_handlers(application)
 
     def check_key(given: Annotated[HTTPAuthorizationCredentials | None, Depends(bearer)]) -> None:
         expected = (api_key or "").encode()
@@ -250,7 +250,7 @@ async def departure(request: Request) -> None:
 
 
 @dataclass(frozen=True)
-class Part:
+class AnswerPart:
     """What one sentence adds to an answer."""
 
     sound: bytes
@@ -260,7 +260,9 @@ class Part:
     tiers: Mapping[str, list[Interval]] | None = None
 
 
-async def spoken_parts(first: Speech, rest: AsyncGenerator[Any, None], encoder: Encoder) -> AsyncGenerator[Part, None]:
+async def spoken_parts(
+    first: Speech, rest: AsyncGenerator[Any, None], encoder: Encoder
+) -> AsyncGenerator[AnswerPart, None]:
     """Sentences as bytes, and a last part that closes the file."""
     reached = 0.0
     try:
@@ -271,19 +273,19 @@ async def spoken_parts(first: Speech, rest: AsyncGenerator[Any, None], encoder: 
                 name: [interval.shifted(reached) for interval in intervals] for name, intervals in piece.tiers().items()
             }
             reached += piece.seconds
-            yield Part(sound, piece.seconds, len(piece.phonemes), len(piece.mel), tiers)
+            yield AnswerPart(sound, piece.seconds, len(piece.phonemes), len(piece.mel), tiers)
             piece = await anext(rest, None)
-        yield Part(await asyncio.to_thread(encoder.finish))
+        yield AnswerPart(await asyncio.to_thread(encoder.finish))
     finally:
         encoder.close()
         await rest.aclose()
 
 
-async def collected(parts: AsyncGenerator[Part, None]) -> list[Part]:
+async def collected(parts: AsyncGenerator[AnswerPart, None]) -> list[AnswerPart]:
     return [part async for part in parts]
 
 
-async def sound_alone(parts: AsyncGenerator[Part, None]) -> AsyncGenerator[bytes, None]:
+async def sound_alone(parts: AsyncGenerator[AnswerPart, None]) -> AsyncGenerator[bytes, None]:
     try:
         async for part in parts:
             if part.sound:
@@ -292,7 +294,7 @@ async def sound_alone(parts: AsyncGenerator[Part, None]) -> AsyncGenerator[bytes
         await parts.aclose()
 
 
-async def events(parts: AsyncGenerator[Part, None], timestamps: bool) -> AsyncGenerator[bytes, None]:
+async def events(parts: AsyncGenerator[AnswerPart, None], timestamps: bool) -> AsyncGenerator[bytes, None]:
     """OpenAI's server-sent events. Tokens are phonemes of the text and mel frames of the speech."""
     phonemes = frames = 0
     try:
@@ -319,7 +321,7 @@ def as_json(tiers: Mapping[str, list[Interval]]) -> schema.Json:
     return {name: [asdict(interval) for interval in intervals] for name, intervals in tiers.items()}
 
 
-def timed(parts: list[Part], encoder: Encoder) -> schema.Json:
+def timed(parts: list[AnswerPart], encoder: Encoder) -> schema.Json:
     """Sound and timestamps in one answer."""
     tiers: dict[str, list[Interval]] = {}
     for part in parts:

@@ -26,7 +26,7 @@ class AudioFormat:
     sample_rate: int | None = None  # instead of the voice's
 
 
-FORMATS = {
+AUDIO_FORMATS = {
     "mp3": AudioFormat("audio/mpeg", "MP3", "MPEG_LAYER_III"),
     "opus": AudioFormat("audio/ogg", "OGG", "OPUS", 24000),  # Opus knows five rates, and 22.05 kHz is none of them
     "flac": AudioFormat("audio/flac", "FLAC"),
@@ -44,7 +44,7 @@ class Encoder:
     """
 
     def __init__(self, name: str, sample_rate: int) -> None:
-        self.format = FORMATS[name]
+        self.format = AUDIO_FORMATS[name]
         self.name = name
         self.rate = self.format.sample_rate or sample_rate
         self._resampler = soxr.ResampleStream(sample_rate, self.rate, 1) if self.rate != sample_rate else None

@@ -17,7 +17,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from clock_attention.serve.limits import Limits
+from clock_attention.serve.limits import ServerLimits
 from clock_attention.serve.metrics import Metrics
 
 logger = logging.getLogger(__name__)
@@ -37,19 +37,19 @@ class ClosedError(Exception):
     """The engine is stopping."""
 
 
-class Piece(Protocol):
+class StreamedSentence(Protocol):
     """A sentence of a stream, as `Speech`."""
 
     @property
     def seconds(self) -> float: ...
 
 
-Speak = Callable[[], Iterator[Piece]]  # starts a stream: reads the text, checks it, yields sentences
+Speak = Callable[[], Iterator[StreamedSentence]]  # starts a stream: reads the text, checks it, yields sentences
 Sink = Callable[[Any], None]  # takes pieces, then None or the exception that ended the stream
 
 
 @dataclass(eq=False)
-class Job:
+class SpeechJob:
     """One request under way. `cancel` it when nobody waits any longer."""
 
     speak: Speak
@@ -71,13 +71,13 @@ class Job:
 class Engine:
     """Speaks jobs in order of arrival, `workers` of them at a time."""
 
-    def __init__(self, *, workers: int = 1, limits: Limits | None = None, metrics: Metrics | None = None) -> None:
+    def __init__(self, *, workers: int = 1, limits: ServerLimits | None = None, metrics: Metrics | None = None) -> None:
         if workers < 1:
             raise ValueError(f"workers: got {workers}, expected at least 1")
-        self.limits = limits or Limits()
+        self.limits = limits or ServerLimits()
         self.metrics = metrics or Metrics()
         self.workers = workers
-        self._queue: queue.SimpleQueue[Job] = queue.SimpleQueue()  # bounded by the count of open jobs
+        self._queue: queue.SimpleQueue[SpeechJob] = queue.SimpleQueue()  # bounded by the count of open jobs
         self._lock = threading.Lock()
         self._open = 0  # jobs that wait, are spoken, or whose sound has not been taken yet
         self._closed = threading.Event()
@@ -92,12 +92,12 @@ class Engine:
         """Jobs that wait, are spoken, or whose sound has not been taken yet."""
         return self._open
 
-    def submit(self, speak: Speak, sink: Sink) -> Job:
+    def submit(self, speak: Speak, sink: Sink) -> SpeechJob:
         """Put a job into the queue; `BusyError` where it is full. `sink` is called from a worker's thread.
 
         Whoever submits a job calls `leave` in the end.
         """
-        job = Job(speak, sink, time.monotonic() + self.limits.deadline)
+        job = SpeechJob(speak, sink, time.monotonic() + self.limits.deadline)
         with self._lock:
             if self._closed.is_set():
                 raise ClosedError("the server is stopping")
@@ -109,18 +109,18 @@ class Engine:
         self._queue.put(job)
         return job
 
-    def leave(self, job: Job) -> None:
+    def leave(self, job: SpeechJob) -> None:
         """Nobody waits for the job any longer."""
         job.cancel()
         self._let_go(job)
 
-    def _let_go(self, job: Job) -> None:
+    def _let_go(self, job: SpeechJob) -> None:
         with self._lock:
             job.holders -= 1
             self._open -= job.holders == 0
             self.metrics.open.set(self._open)
 
-    def stream(self, speak: Speak) -> Iterator[Piece]:
+    def stream(self, speak: Speak) -> Iterator[StreamedSentence]:
         """Pieces of a job, for a thread that waits; leaving the iteration abandons the job."""
         pieces: queue.SimpleQueue[Any] = queue.SimpleQueue()
         job = self.submit(speak, pieces.put)
@@ -179,7 +179,7 @@ class Engine:
                 self._let_go(job)
                 del job  # a thread that waits for the next job must not keep this one's sound
 
-    def _perform(self, job: Job) -> None:
+    def _perform(self, job: SpeechJob) -> None:
         began = time.monotonic()
         self.metrics.waited.observe(began - job.submitted)
         try:
@@ -208,7 +208,7 @@ class Engine:
             self.metrics.worked.inc(time.monotonic() - began)
 
 
-def late(job: Job) -> Exception:
+def late(job: SpeechJob) -> Exception:
     seconds = job.deadline - job.submitted
     if not job.begun:
         return BusyError(f"no worker was free within {seconds:.3g} seconds: try again in a moment")

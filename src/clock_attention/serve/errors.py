@@ -70,12 +70,12 @@ def answer(error: ApiError) -> JSONResponse:
     return JSONResponse(ErrorAnswer(error=error.fault).model_dump(), error.status, headers)
 
 
-def refusal(status: int, reason: str) -> tuple[str, bytes]:
+def refusal_body(status: int, reason: str) -> tuple[str, bytes]:
     """For the guard in front of the application."""
     return "application/json", ErrorAnswer(error=ApiError(status, reason).fault).model_dump_json().encode()
 
 
-def install(application: FastAPI) -> None:
+def install_error_handlers(application: FastAPI) -> None:
     """Let every error of an application be answered in this form."""
 
     async def wrong_request(request: Request, error: Exception) -> JSONResponse:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Limits:
+class ServerLimits:
     """Limits of a server; each is refused with a sentence that names it."""
 
     characters: int = 4096  # of a text, as in OpenAI's interface

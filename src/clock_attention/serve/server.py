@@ -16,7 +16,7 @@ import uvicorn
 from fastapi import FastAPI
 
 from clock_attention.serve.application import Desk, http_application
-from clock_attention.serve.errors import refusal
+from clock_attention.serve.errors import refusal_body
 from clock_attention.serve.guard import Guard, Message, Receive, Send
 from clock_attention.serve.metrics import Metrics
 from clock_attention.serve.wyoming import Handler, wyoming_server
@@ -82,7 +82,7 @@ def guarded_application(
             await asyncio.to_thread(desk.engine.close, patience)
 
     application = http_application(desk, api_key=api_key, lifespan=lifespan)
-    guard = Guard(application, bound, names, most_bytes=desk.engine.limits.body, refusal=refusal)
+    guard = Guard(application, bound, names, most_bytes=desk.engine.limits.body, refusal=refusal_body)
     return Counted(guard, desk.engine.metrics)
 
 

@@ -11,14 +11,14 @@ import pytest
 from clock_attention.commands.experiment import as_command, journal_of
 from clock_attention.evaluation.experiment.jobs import StageJob
 from clock_attention.evaluation.experiment.journal import perform, read_journal, refuse_other_options, write_journal
-from clock_attention.evaluation.experiment.plan import PRESETS
+from clock_attention.evaluation.experiment.plan import PLANS
 from clock_attention.evaluation.experiment.stages import Experiment
 
 from .test_stages import finish
 
 
 def test_a_stage_without_output_ends_the_experiment(tmp_path: Path) -> None:
-    experiment = Experiment(tmp_path, PRESETS["small"], systems=("parallel-clock",))
+    experiment = Experiment(tmp_path, PLANS["small"], systems=("parallel-clock",))
     with pytest.raises(ChildProcessError, match="corpus phrases has ended before it was complete"):
         perform(experiment, lambda job: None, say=lambda line: None)
     assert list(read_journal(tmp_path)["jobs"]) == ["corpus phrases"]
@@ -26,7 +26,7 @@ def test_a_stage_without_output_ends_the_experiment(tmp_path: Path) -> None:
 
 def test_experiments_of_version_0_2_can_be_continued(tmp_path: Path) -> None:
     """Their journal holds command lines."""
-    experiment = Experiment(tmp_path, PRESETS["small"], systems=("parallel-clock",), workers=2)
+    experiment = Experiment(tmp_path, PLANS["small"], systems=("parallel-clock",), workers=2)
     for stage in experiment.stages():
         finish(stage.name, experiment)
     commands = {stage.name: as_command(stage.job()) for stage in experiment.stages()}

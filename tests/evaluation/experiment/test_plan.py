@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from clock_attention.evaluation.experiment.plan import COMPARISONS, PRESETS
+from clock_attention.evaluation.experiment.plan import COMPARISONS, PLANS
 from clock_attention.speech.training.config import load_preset
 
 
-@pytest.mark.parametrize("name", PRESETS)
+@pytest.mark.parametrize("name", PLANS)
 def test_every_contestant_is_a_valid_change_of_its_preset(name: str) -> None:
-    preset = PRESETS[name]
+    preset = PLANS[name]
     configs = {one.name: load_preset(preset.training).changed(one.changes) for one in preset.contestants}
     assert len(configs) == len(preset.contestants)
     assert {name for one in preset.contestants for name in one.corpora} == set(preset.corpora)

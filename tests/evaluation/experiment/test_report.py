@@ -10,7 +10,7 @@ import pytest
 
 from clock_attention.evaluation.experiment.plan import SMALL
 from clock_attention.evaluation.experiment.report import Evidence, write_report
-from clock_attention.evaluation.report.document import Picture, Sounds, embedded
+from clock_attention.evaluation.report.document import AudioSamples, Picture, embedded
 from clock_attention.evaluation.report.figures import draw_scores
 from tests.evaluation.evaluations import SWEEP, TEXTS, canned
 
@@ -39,7 +39,7 @@ def test_the_page_is_complete_and_needs_nothing_else(tmp_path: Path) -> None:
         SWEEP,
         hard=[canned("parallel-clock", None, 1)],
         pictures=[Picture(picture, "Rates & intervals")],
-        sounds=[Sounds("“Heels.”", (("parallel-clock, natural", sound),))],
+        sounds=[AudioSamples("“Heels.”", (("parallel-clock, natural", sound),))],
     )
     markdown, page = write_report(evidence, tmp_path / "out")
     text, html = markdown.read_text("utf-8"), page.read_text("utf-8")

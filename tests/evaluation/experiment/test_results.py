@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from clock_attention.evaluation.experiment.plan import PRESETS
+from clock_attention.evaluation.experiment.plan import PLANS
 from clock_attention.evaluation.experiment.results import evaluations, record
 from clock_attention.evaluation.experiment.stages import Experiment
 from clock_attention.evaluation.pipeline.sweep import write_sweep
@@ -19,7 +19,7 @@ from tests.evaluation.evaluations import SWEEP
 @pytest.mark.filterwarnings("ignore:Griffin-Lim sounds metallic")
 def test_samples_of_other_weights_are_other_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(GriffinLim.__init__, "__defaults__", (1,))  # iterations
-    preset = replace(PRESETS["small"], teacher=False)
+    preset = replace(PLANS["small"], teacher=False)
     experiment = Experiment(tmp_path, preset, systems=("parallel-clock",), vocoder="griffin-lim")
     write_voice(experiment.voice("parallel-clock"))
     first = record(experiment)

@@ -12,13 +12,13 @@ from typer.testing import CliRunner
 from clock_attention.commands.main import app
 from clock_attention.evaluation.experiment.jobs import StageJob
 from clock_attention.evaluation.experiment.journal import perform, read_journal
-from clock_attention.evaluation.experiment.plan import PRESETS
+from clock_attention.evaluation.experiment.plan import PLANS
 from clock_attention.evaluation.experiment.stages import Experiment
 from clock_attention.speech.training.config import load_preset
 from clock_attention.speech.training.progress import log_columns
 from clock_attention.speech.training.recipes import AttentionRecipe
 
-STEPS = {one.name: load_preset("small-l1").changed(one.changes).training.steps for one in PRESETS["small"].contestants}
+STEPS = {one.name: load_preset("small-l1").changed(one.changes).training.steps for one in PLANS["small"].contestants}
 
 
 def finish(stage: str, experiment: Experiment) -> None:
@@ -40,7 +40,7 @@ def finish(stage: str, experiment: Experiment) -> None:
 
 
 def test_finished_stages_are_not_repeated_and_times_add_up(tmp_path: Path) -> None:
-    experiment = Experiment(tmp_path, PRESETS["small"], systems=("parallel-clock", "causal-clock"))
+    experiment = Experiment(tmp_path, PLANS["small"], systems=("parallel-clock", "causal-clock"))
     names = [stage.name for stage in experiment.stages()]
     ran: list[str] = []
 
@@ -62,7 +62,7 @@ def test_finished_stages_are_not_repeated_and_times_add_up(tmp_path: Path) -> No
 
 
 def test_other_options_are_never_answered_with_old_results(tmp_path: Path) -> None:
-    experiment = Experiment(tmp_path, PRESETS["small"], systems=("parallel-clock",))
+    experiment = Experiment(tmp_path, PLANS["small"], systems=("parallel-clock",))
     ran: list[str] = []
 
     def run(job: StageJob) -> None:
@@ -101,7 +101,7 @@ def test_changed_prompts_models_and_lists_are_noticed(tmp_path: Path) -> None:
     (model / "model.bin").write_bytes(b"1")
     experiment = Experiment(
         tmp_path / "out",
-        PRESETS["small"],
+        PLANS["small"],
         systems=("parallel-clock",),
         prompts=(str(prompts), "harvard"),
         recognizers=(f"whisper:{model}",),
@@ -131,14 +131,14 @@ def test_changed_prompts_models_and_lists_are_noticed(tmp_path: Path) -> None:
 
 
 def test_corpora_of_finished_trainings_are_not_made_again(tmp_path: Path) -> None:
-    experiment = Experiment(tmp_path, PRESETS["small"], systems=("parallel-clock",))
+    experiment = Experiment(tmp_path, PLANS["small"], systems=("parallel-clock",))
     finish("train parallel-clock", experiment)
     corpora = [stage.name for stage in experiment.stages() if stage.name.startswith("corpus")]
     assert corpora == ["corpus natural"]  # for copy-synthesis
 
 
 def test_a_plan_that_would_be_refused_is_not_shown(tmp_path: Path) -> None:
-    experiment = Experiment(tmp_path, PRESETS["small"], systems=("parallel-clock",), workers=2)
+    experiment = Experiment(tmp_path, PLANS["small"], systems=("parallel-clock",), workers=2)
     for stage in experiment.stages():
         finish(stage.name, experiment)
     perform(experiment, lambda job: None, say=lambda line: None)
@@ -150,7 +150,7 @@ def test_a_plan_that_would_be_refused_is_not_shown(tmp_path: Path) -> None:
 
 
 def test_a_voice_that_was_trained_further_is_exported_and_heard_again(tmp_path: Path) -> None:
-    experiment = Experiment(tmp_path, PRESETS["small"], systems=("parallel-clock",))
+    experiment = Experiment(tmp_path, PLANS["small"], systems=("parallel-clock",))
     for stage in experiment.stages():
         finish(stage.name, experiment)
     assert all(stage.done() for stage in experiment.stages())
@@ -163,7 +163,7 @@ def test_a_voice_that_was_trained_further_is_exported_and_heard_again(tmp_path: 
 
 
 def test_the_estimate_follows_the_log_of_a_run(tmp_path: Path) -> None:
-    experiment = Experiment(tmp_path, PRESETS["small"], systems=("parallel-clock",))
+    experiment = Experiment(tmp_path, PLANS["small"], systems=("parallel-clock",))
     before = next(stage for stage in experiment.stages() if stage.name.startswith("train")).seconds
     run = experiment.run("parallel-clock")
     run.mkdir(parents=True)
@@ -171,5 +171,5 @@ def test_the_estimate_follows_the_log_of_a_run(tmp_path: Path) -> None:
     row = dict.fromkeys(columns, "") | {"step": "1000", "seconds": "500"}
     (run / "log.csv").write_text(",".join(columns) + "\n" + ",".join(row[column] for column in columns) + "\n")
     after = next(stage for stage in experiment.stages() if stage.name.startswith("train")).seconds
-    assert before == STEPS["parallel-clock"] * PRESETS["small"].step_seconds
+    assert before == STEPS["parallel-clock"] * PLANS["small"].step_seconds
     assert after == (STEPS["parallel-clock"] - 1000) * 0.5

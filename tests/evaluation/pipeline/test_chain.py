@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from clock_attention.evaluation.pipeline.chain import ChainJob, ChainSpec, ChainWorkers, keep_audio, kept_audio
-from clock_attention.evaluation.systems.systems import Sound
+from clock_attention.evaluation.systems.systems import SystemOutput
 from clock_attention.speech.audio.wave import Wave
 from tests.evaluation.conftest import MEL, FakeRecognizer, FakeSource
 
@@ -26,7 +26,7 @@ class Mortal(FakeRecognizer):
 @pytest.mark.slow
 def test_a_worker_that_dies_is_explained_whenever_it_is_noticed(monkeypatch) -> None:
     monkeypatch.syspath_prepend(Path(__file__).parents[3])
-    sound = Sound(1, wave=np.zeros(100, np.float32), sample_rate=22050)
+    sound = SystemOutput(1, wave=np.zeros(100, np.float32), sample_rate=22050)
 
     with ChainWorkers(FakeSource(recognizers=[Mortal()]), workers=2) as chains:
 
@@ -46,12 +46,12 @@ def test_a_recording_is_recognised_as_it_is_and_a_mel_through_the_vocoder(tmp_pa
     chain = source.load()
     wave = np.zeros(3 * 22050, np.float32)
     outcome = chain.process(
-        ChainJob("k", Sound(1, wave=wave, sample_rate=22050), ("b",), audio=tmp_path / "x" / "k.flac")
+        ChainJob("k", SystemOutput(1, wave=wave, sample_rate=22050), ("b",), audio=tmp_path / "x" / "k.flac")
     )
     assert (source.vocoder.calls, source.recognizers[0].calls) == (0, 0)
     assert (outcome.seconds, outcome.transcripts) == (3.0, {"b": "the cat sat on"})
     assert kept_audio(tmp_path / "x" / "k.flac")["sample_rate"] == 22050
-    spoken = chain.process(ChainJob("m", Sound(20, mel=np.zeros((20, MEL.n_mels), np.float32)), ("a",)))
+    spoken = chain.process(ChainJob("m", SystemOutput(20, mel=np.zeros((20, MEL.n_mels), np.float32)), ("a",)))
     assert source.vocoder.calls == 1
     assert spoken.seconds == 20 * 256 / MEL.sample_rate
 

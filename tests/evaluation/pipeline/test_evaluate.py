@@ -12,7 +12,7 @@ import torch
 
 from clock_attention.evaluation.pipeline.cache import Cache
 from clock_attention.evaluation.pipeline.chain import ChainWorkers
-from clock_attention.evaluation.pipeline.evaluate import Evaluation, Keys, evaluate, paired_difference
+from clock_attention.evaluation.pipeline.evaluate import CacheKeys, Evaluation, evaluate, paired_difference
 from clock_attention.evaluation.prompts import Prompt
 from clock_attention.evaluation.systems.systems import Length, VoiceSystem
 from clock_attention.speech.voice.voice import Voice
@@ -64,8 +64,8 @@ def test_a_result_is_never_served_for_anything_else(what: str, make_voice: MakeV
     changed = {**given, "source": FakeSource(), **CHANGES[what](make_voice)}
     run(changed["system"], changed["source"], tmp_path / "cache", changed["prompts"])
     assert changed["source"].recognizers[0].calls == len(PROMPTS)
-    before = [Keys.of(given["system"], prompt, given["source"].load()) for prompt in given["prompts"]]
-    after = [Keys.of(changed["system"], prompt, changed["source"].load()) for prompt in changed["prompts"]]
+    before = [CacheKeys.of(given["system"], prompt, given["source"].load()) for prompt in given["prompts"]]
+    after = [CacheKeys.of(changed["system"], prompt, changed["source"].load()) for prompt in changed["prompts"]]
     assert not {key for keys in before for key in keys.transcripts.values()} & {
         k for keys in after for k in keys.transcripts.values()
     }

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from clock_attention.evaluation.report.document import Heading, Picture, Sounds, markdown_table, numeric, write_page
+from clock_attention.evaluation.report.document import (
+    AudioSamples,
+    Heading,
+    Picture,
+    markdown_table,
+    numeric,
+    write_page,
+)
 
 
 def test_both_forms_hold_everything_and_escape_what_is_not_theirs(tmp_path: Path) -> None:
@@ -15,7 +22,7 @@ def test_both_forms_hold_everything_and_escape_what_is_not_theirs(tmp_path: Path
         "Less & more.",
         [["system", "WER"], ["a|b", "3.1 %"], ["<b>", "-2"]],
         Picture(tmp_path / "my picture.png", "What is seen."),
-        Sounds("Heard:", (("clock, MPR 3", tmp_path / "a.flac"),)),
+        AudioSamples("Heard:", (("clock, MPR 3", tmp_path / "a.flac"),)),
     ]
     markdown, page = write_page(parts, tmp_path, "Title")
     text, html = markdown.read_text("utf-8"), page.read_text("utf-8")

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from clock_attention.evaluation.scoring.similarity import load_encoder, similarity
-from clock_attention.speech.corpus.teacher import TEACHER_RATE, Reading, Teacher
+from clock_attention.speech.corpus.teacher import TEACHER_RATE, Teacher, TeacherPhrase
 
 encoder = load_encoder()
 needs_weights = pytest.mark.skipif(encoder is None, reason="resemblyzer's weights are not installed")
@@ -21,7 +21,7 @@ def test_a_voice_is_more_like_itself_than_like_a_shifted_one():
     """The same speech played at 0.75 of its rate is another person's."""
     teacher = Teacher()
     texts = ("The birch canoe slid on the smooth planks.", "Glue the sheet to the dark blue background.")
-    waves = [teacher(Reading(id="", group="", text=text, speed=1.0, seed=0)) for text in texts]
+    waves = [teacher(TeacherPhrase(id="", group="", text=text, speed=1.0, seed=0)) for text in texts]
     first, second = (encoder.embed(wave, TEACHER_RATE) for wave in waves)
     other = encoder.embed(waves[0], round(0.75 * TEACHER_RATE))
     assert np.linalg.norm(first) == pytest.approx(1, abs=1e-4)

@@ -19,7 +19,7 @@ from clock_attention.evaluation.systems.systems import (
     samples_of,
     stretched,
 )
-from clock_attention.speech.audio.mel import PRESETS, MelConfig
+from clock_attention.speech.audio.mel import MEL_PRESETS, MelConfig
 from clock_attention.speech.voice.voice import Voice
 from tests.evaluation.conftest import PROMPTS
 from tests.speech.corpora import tiny_store
@@ -75,7 +75,7 @@ def test_impossible_lengths_are_refused(options: dict[str, float]) -> None:
         Length(**options)
 
 
-@given(st.sampled_from(sorted(PRESETS)), st.integers(1, 2000))
+@given(st.sampled_from(sorted(MEL_PRESETS)), st.integers(1, 2000))
 def test_so_many_samples_have_exactly_so_many_frames(preset: str, frames: int) -> None:
     mel = MelConfig.preset(preset)
     samples = samples_of(frames, mel)

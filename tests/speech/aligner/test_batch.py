@@ -8,7 +8,7 @@ import pytest
 import soundfile
 
 from clock_attention.speech.aligner import batch
-from clock_attention.speech.aligner.batch import Job, Options, Outcome, Table, align_all
+from clock_attention.speech.aligner.batch import AlignmentJob, Options, Outcome, Table, align_all
 from clock_attention.speech.corpus.checks import Recording
 from tests.speech.aligner.coded import CodedAligner, coded_speech
 
@@ -18,8 +18,10 @@ TEXT = "Good morning, everybody."
 @pytest.fixture
 def jobs(tmp_path):
     soundfile.write(tmp_path / "a.wav", coded_speech(TEXT).wave, 16000, subtype="FLOAT")
-    good = [Job(Recording(f"a{n}", TEXT, str(tmp_path / "a.wav")), (tmp_path / f"a{n}.ctm",)) for n in range(3)]
-    return [*good, Job(Recording("gone", TEXT, str(tmp_path / "gone.wav")), (tmp_path / "gone.ctm",))]
+    good = [
+        AlignmentJob(Recording(f"a{n}", TEXT, str(tmp_path / "a.wav")), (tmp_path / f"a{n}.ctm",)) for n in range(3)
+    ]
+    return [*good, AlignmentJob(Recording("gone", TEXT, str(tmp_path / "gone.wav")), (tmp_path / "gone.ctm",))]
 
 
 def test_processes_write_what_one_writes(jobs, tmp_path, monkeypatch):

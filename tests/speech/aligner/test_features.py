@@ -2,7 +2,7 @@
 
 import torch
 
-from clock_attention.speech.aligner.features import BINS, FRAME_SECONDS, HOP, RATE, features, normalised
+from clock_attention.speech.aligner.features import BINS, FRAME_SECONDS, HOP, RATE, features, normalised_features
 
 
 def test_a_frame_is_five_milliseconds_and_centred_on_its_samples():
@@ -22,7 +22,7 @@ def test_neither_level_nor_tilt_matters():
     torch.testing.assert_close(features(wave), features(0.05 * wave), rtol=1e-3, atol=1e-3)
     mel = torch.randn(50, BINS)
     tilted = mel + torch.linspace(0, 3, BINS)
-    torch.testing.assert_close(normalised(mel), normalised(tilted), rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(normalised_features(mel), normalised_features(tilted), rtol=1e-4, atol=1e-4)
 
 
 def test_silence_is_no_noise():

@@ -11,7 +11,7 @@ import pytest
 from clock_attention.speech.aligner import long
 from clock_attention.speech.aligner.long import align_long, some_words
 from clock_attention.speech.aligner.results import AlignmentError
-from clock_attention.speech.corpus.grammar import sentences
+from clock_attention.speech.corpus.grammar import generate_sentences
 from tests.speech.aligner.coded import CodedAligner, coded_speech
 
 
@@ -26,7 +26,7 @@ def blocks(wave, size=100_000):
 
 
 def text_of(count, seed=0):
-    return " ".join(text for _, text in sentences(count, seed))
+    return " ".join(text for _, text in generate_sentences(count, seed))
 
 
 def spoken(words):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from clock_attention.speech.aligner import Aligner
-from clock_attention.speech.corpus.teacher import TEACHER_RATE, Reading, Teacher
+from clock_attention.speech.corpus.teacher import TEACHER_RATE, Teacher, TeacherPhrase
 
 TEXT = "Nobody had seen the 12 grey horses, since the fog was so thick."
 WORDS = ["Nobody", "had", "seen", "the", "12", "grey", "horses", "since", "the", "fog", "was", "so", "thick"]
@@ -19,7 +19,7 @@ def aligner() -> Aligner:
 
 @pytest.fixture(scope="module")
 def wave() -> np.ndarray:
-    return Teacher()(Reading("x", "", TEXT, 1.0, 0))
+    return Teacher()(TeacherPhrase("x", "", TEXT, 1.0, 0))
 
 
 def test_words_are_found_in_order_and_take_their_time(aligner, wave):

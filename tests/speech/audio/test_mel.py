@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from clock_attention.speech.audio.mel import PRESETS, MelConfig, MelSpectrogram
+from clock_attention.speech.audio.mel import MEL_PRESETS, MelConfig, MelSpectrogram
 
 GOLDEN = Path(__file__).parents[3] / ".." / "shared" / "golden" / "torchaudio_mel.npz"
 
-MELS = {name: MelSpectrogram(config) for name, config in PRESETS.items()}
+MELS = {name: MelSpectrogram(config) for name, config in MEL_PRESETS.items()}
 
 
 @pytest.mark.skipif(not GOLDEN.exists(), reason="torchaudio's reference output is not part of the repository")
@@ -40,7 +40,7 @@ def test_hifigan_mel_follows_its_definition() -> None:
     np.testing.assert_allclose(mel.numpy(), expected, atol=1e-4)
 
 
-@pytest.mark.parametrize("preset", PRESETS)
+@pytest.mark.parametrize("preset", MEL_PRESETS)
 @given(samples=st.integers(513, 5000))
 def test_frame_count_is_predictable_and_batches_agree(preset: str, samples: int) -> None:
     mel = MELS[preset]

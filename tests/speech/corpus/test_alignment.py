@@ -14,12 +14,12 @@ from clock_attention.speech.corpus.language import Language
 from clock_attention.speech.corpus.prepare import prepare
 from clock_attention.speech.corpus.shards import Progress
 from clock_attention.speech.corpus.store import FeatureStore
-from clock_attention.speech.corpus.teacher import Reading
+from clock_attention.speech.corpus.teacher import TeacherPhrase
 from tests.speech.corpus.aligners import EvenAligner, Times
 
 
 @pytest.fixture
-def fresh(readings: list[Reading], store_settings: Settings, tmp_path: Path) -> FeatureStore:
+def fresh(readings: list[TeacherPhrase], store_settings: Settings, tmp_path: Path) -> FeatureStore:
     return prepare(readings, tmp_path / "store", store_settings, workers=1)
 
 

@@ -12,7 +12,7 @@ from clock_attention.speech.corpus.features import Settings
 from clock_attention.speech.corpus.ljspeech import read_folder
 from clock_attention.speech.corpus.prepare import prepare
 from clock_attention.speech.corpus.store import FeatureStore
-from clock_attention.speech.corpus.teacher import Reading
+from clock_attention.speech.corpus.teacher import TeacherPhrase
 
 
 def test_the_teacher_reads_again(store: FeatureStore) -> None:
@@ -21,7 +21,7 @@ def test_the_teacher_reads_again(store: FeatureStore) -> None:
     assert store.mel_config.frames(len(audio(3))) == store.utterances[3].frames
 
 
-def test_kept_audio_is_read(readings: list[Reading], store_settings: Settings, tmp_path: Path) -> None:
+def test_kept_audio_is_read(readings: list[TeacherPhrase], store_settings: Settings, tmp_path: Path) -> None:
     kept = prepare(readings[:3], tmp_path / "store", replace(store_settings, keep_audio=True), workers=1)
     audio = StoreAudio(kept)
     assert audio.kept

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from clock_attention.speech.corpus.checks import (
-    Limits,
+    CheckBounds,
     Recording,
     Rejected,
-    check_features,
+    check_finite,
     check_frames,
     check_wave,
     load_recording,
@@ -28,15 +28,15 @@ NOISE = 0.1 * np.random.default_rng(0).normal(size=22050).clip(-3, 3).astype(np.
 )
 def test_every_fault_has_a_name(wave, reason):
     with pytest.raises(Rejected) as found:
-        check_wave(wave, Limits())
+        check_wave(wave, CheckBounds())
     assert found.value.reason == reason
 
 
 def test_a_lone_peak_at_full_scale_is_not_clipping():
     wave = NOISE.copy()
     wave[::100] = 1.0
-    check_wave(wave, Limits())
-    check_wave(np.float32([0.5]), Limits())
+    check_wave(wave, CheckBounds())
+    check_wave(np.float32([0.5]), CheckBounds())
 
 
 @pytest.mark.parametrize(
@@ -50,8 +50,8 @@ def test_a_lone_peak_at_full_scale_is_not_clipping():
 )
 def test_lengths_are_compared_with_the_limits_and_the_text(seconds, frames, tokens, reason):
     with pytest.raises(Rejected, match=reason):
-        check_frames(seconds, frames, tokens, Limits())
-    check_frames(2.0, 172, 25, Limits())
+        check_frames(seconds, frames, tokens, CheckBounds())
+    check_frames(2.0, 172, 25, CheckBounds())
 
 
 def test_missing_and_broken_files_and_infinite_features(tmp_path):
@@ -61,7 +61,7 @@ def test_missing_and_broken_files_and_infinite_features(tmp_path):
     with pytest.raises(Rejected, match="unreadable"):
         load_recording(Recording("a", "text", str(tmp_path / "a.wav")), 22050)
     with pytest.raises(Rejected, match="not finite: 1 mel values"):
-        check_features(np.array([[1.0, np.inf]], np.float16))
+        check_finite(np.array([[1.0, np.inf]], np.float16))
 
 
 def test_recordings_of_one_sentence_are_one_group():

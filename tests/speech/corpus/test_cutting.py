@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clock_attention.speech.corpus.cutting import Word, pieces_by_level, pieces_by_words
+from clock_attention.speech.corpus.cutting import TimedWord, pieces_by_level, pieces_by_words
 
 RATE = 8000
 
@@ -27,7 +27,7 @@ def test_cuts_by_level_lie_in_pauses():
 def test_pieces_by_words_hold_every_word_once_in_order(lengths):
     words, time = [], 0.3
     for number, (length, pause) in enumerate(lengths):
-        words.append(Word(time, time + length, f"w{number}"))
+        words.append(TimedWord(time, time + length, f"w{number}"))
         time += length + pause
     pieces = pieces_by_words(words, time + 0.2, longest=6.0)
     assert " ".join(piece.text for piece in pieces).split() == [word.text for word in words]
@@ -42,7 +42,7 @@ def test_pieces_by_words_hold_every_word_once_in_order(lengths):
 
 
 def test_pieces_are_short_where_there_are_pauses_and_not_much_longer_where_there_are_none():
-    words = [Word(i, i + (0.7 if i % 3 == 2 else 1.0), f"w{i}") for i in range(60)]
+    words = [TimedWord(i, i + (0.7 if i % 3 == 2 else 1.0), f"w{i}") for i in range(60)]
     assert max(p.end - p.start for p in pieces_by_words(words, 60, longest=10.0)) <= 10
-    fluent = [Word(i, i + 1, f"w{i}") for i in range(60)]
+    fluent = [TimedWord(i, i + 1, f"w{i}") for i in range(60)]
     assert max(p.end - p.start for p in pieces_by_words(fluent, 60, longest=10.0)) <= 16

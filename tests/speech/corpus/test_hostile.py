@@ -18,7 +18,7 @@ from clock_attention.speech.corpus.ljspeech import read_folder
 from clock_attention.speech.corpus.metadata import id_fault
 from clock_attention.speech.corpus.prepare import prepare
 from clock_attention.speech.corpus.store import FeatureStore
-from clock_attention.speech.corpus.teacher import Reading, read_lines
+from clock_attention.speech.corpus.teacher import TeacherPhrase, read_lines
 
 TEXT = "This is sentence number one."
 SEPARATORS = "\u2028 \u0085 \x0b \x0c \x1c"
@@ -150,7 +150,7 @@ def test_nothing_is_written_or_read_outside_the_folder(tmp_path):
 
 def test_items_made_by_a_program_are_checked_too(tmp_path):
     items = [
-        Reading(name, name, text, 1.0, 0)
+        TeacherPhrase(name, name, text, 1.0, 0)
         for name, text in (("../up", TEXT), ("half", TEXT + "\ud800"), ("\udfff", TEXT), ("good", TEXT), ("fine", TEXT))
     ]
     store = prepare(items, tmp_path / "s", Settings(MelConfig.preset("hifigan"), keep_audio=True), workers=1)

@@ -15,7 +15,7 @@ from clock_attention.speech.corpus.ljspeech import read_folder
 from clock_attention.speech.corpus.prepare import prepare
 from clock_attention.speech.corpus.shards import Progress
 from clock_attention.speech.corpus.store import FeatureStore
-from clock_attention.speech.corpus.teacher import Reading
+from clock_attention.speech.corpus.teacher import TeacherPhrase
 
 
 def contents(store: FeatureStore) -> tuple[bytes, ...]:
@@ -30,7 +30,7 @@ def small_shards(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("small_shards")
 def test_interrupted_preparation_continues_to_the_same_bytes(
-    readings: list[Reading],
+    readings: list[TeacherPhrase],
     store: FeatureStore,
     store_settings: Settings,
     tmp_path: Path,
@@ -62,7 +62,7 @@ def test_interrupted_preparation_continues_to_the_same_bytes(
 
 @pytest.mark.usefixtures("small_shards")
 def test_two_preparations_do_not_mix(
-    readings: list[Reading], store: FeatureStore, store_settings: Settings, tmp_path: Path
+    readings: list[TeacherPhrase], store: FeatureStore, store_settings: Settings, tmp_path: Path
 ) -> None:
     def interrupt(progress: Progress) -> None:
         raise KeyboardInterrupt
@@ -76,7 +76,7 @@ def test_two_preparations_do_not_mix(
 
 
 @pytest.mark.usefixtures("small_shards")
-def test_hours_cut_at_an_utterance(readings: list[Reading], store: FeatureStore, tmp_path: Path) -> None:
+def test_hours_cut_at_an_utterance(readings: list[TeacherPhrase], store: FeatureStore, tmp_path: Path) -> None:
     settings = Settings(mel=store.mel_config, hours=6 / 3600)
     cut = prepare(readings, tmp_path / "store", settings, workers=1)
     assert [utterance.id for utterance in cut.utterances] == [u.id for u in store.utterances][: len(cut)]
@@ -86,7 +86,7 @@ def test_hours_cut_at_an_utterance(readings: list[Reading], store: FeatureStore,
 
 
 def test_half_precision_is_close_and_audio_can_be_kept(
-    readings: list[Reading], store: FeatureStore, tmp_path: Path
+    readings: list[TeacherPhrase], store: FeatureStore, tmp_path: Path
 ) -> None:
     settings = Settings(mel=store.mel_config, dtype="float32", keep_audio=True)
     exact = prepare(readings[:2], tmp_path / "store", settings, workers=1)
@@ -118,7 +118,7 @@ if __name__ == "__main__":
 
 @pytest.mark.slow
 def test_killed_preparation_leaves_no_process_and_continues_to_the_same_bytes(
-    readings: list[Reading], store: FeatureStore, store_settings: Settings, tmp_path: Path
+    readings: list[TeacherPhrase], store: FeatureStore, store_settings: Settings, tmp_path: Path
 ) -> None:
     import pickle
 

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from clock_attention.speech.corpus.store import FeatureStore
-from clock_attention.speech.corpus.summary import CorpusStatistics, draw
+from clock_attention.speech.corpus.summary import CorpusStatistics, draw_summary
 
 
 def test_numbers_add_up(store: FeatureStore) -> None:
@@ -18,6 +18,6 @@ def test_numbers_add_up(store: FeatureStore) -> None:
 
 def test_picture_is_drawn(store: FeatureStore, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib", reason="the plot extra is not installed")
-    draw(store, tmp_path / "stats.png")
+    draw_summary(store, tmp_path / "stats.png")
     assert [path.name for path in tmp_path.iterdir()] == ["stats.png"]
     assert (tmp_path / "stats.png").read_bytes()[:4] == b"\x89PNG"

@@ -3,7 +3,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from clock_attention.speech.corpus.teacher import Reading, Teacher, plan_readings, read_lines
+from clock_attention.speech.corpus.teacher import Teacher, TeacherPhrase, plan_readings, read_lines
 
 LINES = [
     (f"line{number}", f"Line {number} has some words, and then some more words after a comma.") for number in range(40)
@@ -36,10 +36,10 @@ def test_speeds_beyond_the_teacher_are_refused() -> None:
 
 def test_the_teacher_is_deterministic_and_obeys_speed() -> None:
     teacher = Teacher()
-    reading = Reading("a", "a", "The birch canoe slid on the smooth planks.", 1.0, 0)
+    reading = TeacherPhrase("a", "a", "The birch canoe slid on the smooth planks.", 1.0, 0)
     wave = teacher(reading)
     assert wave.dtype == np.float32
     np.testing.assert_array_equal(wave, Teacher()(reading))
-    slow = teacher(Reading("a", "a", reading.text, 0.6, 0))
+    slow = teacher(TeacherPhrase("a", "a", reading.text, 0.6, 0))
     assert 1.3 < len(slow) / len(wave) < 2.0
-    assert len(teacher(Reading("b", "b", " ", 1.0, 0))) == 0
+    assert len(teacher(TeacherPhrase("b", "b", " ", 1.0, 0))) == 0

@@ -2,7 +2,7 @@
 
 import torch
 
-from clock_attention.speech.training.adversarial import PATCHES, WINDOW, MelDiscriminator, cut, patches
+from clock_attention.speech.training.adversarial import PATCHES, WINDOW, MelDiscriminator, cut_windows, patches
 
 
 def test_windows_lie_inside_the_utterances_that_are_long_enough():
@@ -16,7 +16,7 @@ def test_windows_lie_inside_the_utterances_that_are_long_enough():
     assert patches(torch.tensor([WINDOW - 1]), seed=0) == []
     mel = torch.arange(3 * 400 * 2.0).view(3, 400, 2)
     item, start = places[0]
-    assert torch.equal(cut(mel, places)[0], mel[item, start : start + WINDOW])
+    assert torch.equal(cut_windows(mel, places)[0], mel[item, start : start + WINDOW])
 
 
 def test_a_discriminator_learns_to_tell_sharp_from_smooth_and_then_prefers_sharp():

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from clock_attention.speech.vocoder.distillation import Distillation, TeacherDecoder, distil
-from clock_attention.speech.vocoder.harmonic import BINS, HarmonicConfig, HarmonicNetwork
+from clock_attention.speech.vocoder.harmonic import SPECTRUM_BINS, HarmonicConfig, HarmonicNetwork
 
 pytest.importorskip("onnx")
 pytest.importorskip("hibari")
@@ -24,7 +24,7 @@ def test_the_decoder_is_the_teachers() -> None:
     loudness, _, _, rest, _, _, features = teacher.session.run(None, given)
     with torch.no_grad():
         drawn = network.spectra(torch.from_numpy(features).transpose(1, 2))[0].T.numpy()
-    for ours, theirs in ((drawn[:BINS], loudness[0]), (drawn[2 * BINS : 3 * BINS], rest[0])):
+    for ours, theirs in ((drawn[:SPECTRUM_BINS], loudness[0]), (drawn[2 * SPECTRUM_BINS : 3 * SPECTRUM_BINS], rest[0])):
         assert np.abs(ours - theirs).mean() < 0.15  # the graph computes in 8 bits
 
 

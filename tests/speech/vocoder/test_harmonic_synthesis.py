@@ -14,8 +14,8 @@ from clock_attention.speech.vocoder.harmonic_synthesis import (
     INPUT,
     OUTPUT,
     TAPS,
+    HarmonicStream,
     HarmonicVocoder,
-    Synthesis,
     excitation,
     overlap_add,
     resampling,
@@ -54,7 +54,7 @@ def test_blocks_have_no_seams(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_stream_speaks_before_its_end_and_forgets_what_it_said(tiny: HarmonicVocoder) -> None:
-    synthesis = Synthesis(tiny)
+    synthesis = HarmonicStream(tiny)
     kept, spoken = [], []
     for piece in random_mel(1200).split(10):
         spoken.append(sum(len(wave) for wave in synthesis.push(piece)))

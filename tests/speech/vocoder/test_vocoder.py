@@ -15,7 +15,7 @@ from safetensors.torch import save_file
 
 from clock_attention.speech.audio.mel import MelConfig, MelSpectrogram
 from clock_attention.speech.audio.wave import resample
-from clock_attention.speech.corpus.teacher import TEACHER_RATE, Reading, Teacher
+from clock_attention.speech.corpus.teacher import TEACHER_RATE, Teacher, TeacherPhrase
 from clock_attention.speech.vocoder import vocoder as vocoders
 from clock_attention.speech.vocoder.hifigan import load_generator
 from clock_attention.speech.vocoder.vocoder import (
@@ -35,7 +35,7 @@ MEL = MelConfig.preset("hifigan")
 @needs_weights
 def test_published_weights_resynthesise_speech() -> None:
     pytest.importorskip("hibari", reason="hibari-tts (speech to resynthesise) is not installed")
-    speech = Teacher()(Reading("a", "a", "The same samples come out of both.", speed=1.0, seed=0))
+    speech = Teacher()(TeacherPhrase("a", "a", "The same samples come out of both.", speed=1.0, seed=0))
     mel = MelSpectrogram(MEL)(resample(speech, TEACHER_RATE, MEL.sample_rate))
     vocoder = load_vocoder("hifigan", MEL)
     assert isinstance(vocoder, Hifigan)

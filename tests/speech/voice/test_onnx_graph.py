@@ -10,13 +10,13 @@ pytest.importorskip("onnxruntime", reason="needs the extra clock-attention[onnx]
 import onnxruntime
 from onnx import TensorProto
 
-from clock_attention.speech.voice.onnx_graph import IR_VERSION, LEAST_HALF, OPSET, Graph, is_half, proto_of
+from clock_attention.speech.voice.onnx_graph import IR_VERSION, LEAST_HALF, OPSET, OnnxGraph, is_half, proto_of
 
 X = np.random.default_rng(0).normal(size=(2, 5, 6)).astype(np.float32)
 
 
 def run(build, kind=TensorProto.FLOAT, **inputs):
-    graph = Graph()
+    graph = OnnxGraph()
     graph.add("Identity", build(graph), output="y")
     kinds = {np.dtype(np.float32): TensorProto.FLOAT, np.dtype(np.int64): TensorProto.INT64}
     shapes = {name: (kinds[x.dtype], [f"{name}{axis}" for axis in range(x.ndim)]) for name, x in inputs.items()}
@@ -72,7 +72,7 @@ def test_weights_that_lose_nothing_are_stored_in_half_precision():
     assert is_half(whole)
     assert not is_half(X)
     assert not is_half(np.full(3, 1e6, np.float32))
-    graph = Graph()
+    graph = OnnxGraph()
     graph.add("Identity", graph.constant("whole", whole), output="y")
     proto = proto_of(graph, {}, {"y": (TensorProto.FLOAT, [LEAST_HALF])})
     assert {weight.data_type for weight in proto.graph.initializer} == {TensorProto.FLOAT16}

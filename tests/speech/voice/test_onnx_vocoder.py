@@ -8,7 +8,7 @@ pytest.importorskip("onnxruntime", reason="needs the extra clock-attention[onnx]
 
 import onnxruntime
 
-from clock_attention.speech.vocoder.harmonic import BINS, HarmonicNetwork
+from clock_attention.speech.vocoder.harmonic import SPECTRUM_BINS, HarmonicNetwork
 from clock_attention.speech.voice.onnx_vocoder import harmonic_graph
 from tests.speech.vocoder.tiny_vocoder import TINY
 
@@ -25,5 +25,5 @@ def test_the_harmonic_vocoder_draws_the_spectra_that_torch_draws():
         expected = network.frequency(torch.from_numpy(mel), torch.from_numpy(places))
         spectra = network(torch.from_numpy(mel), expected, torch.from_numpy(places))
     np.testing.assert_allclose(frequency, expected[0], rtol=1e-3)
-    assert drawn.shape == (37, 4 * BINS)
+    assert drawn.shape == (37, 4 * SPECTRUM_BINS)
     np.testing.assert_allclose(drawn, spectra[0], rtol=1e-3, atol=1e-3)

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clock_attention.speech.text.controls import Controls, Prosody, Stretch
-from clock_attention.speech.voice.score import Fixed, PhraseTiming, Row, edges, fit, paced, requests, solve, split
+from clock_attention.speech.voice.score import Fixed, PhraseTiming, TimingRow, edges, fit, paced, requests, solve, split
 
 
 def phrase(words, pause=0.0):
@@ -19,7 +19,7 @@ def phrase(words, pause=0.0):
 
 @pytest.fixture
 def row():
-    return Row([[phrase([(0, 3), (1, 2)], 26.0)], [phrase([(2, 4), (3, 1)])]], 0.01)
+    return TimingRow([[phrase([(0, 3), (1, 2)], 26.0)], [phrase([(2, 4), (3, 1)])]], 0.01)
 
 
 def frames(row, durations, word):

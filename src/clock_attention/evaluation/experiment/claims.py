@@ -45,7 +45,7 @@ def check_claims(
     return [*cells, *([claim, "", found, verdict] for claim, found, verdict in [*stopping(sweep), *faultless(hard)])]
 
 
-Row = tuple[str, str, str]
+ClaimRow = tuple[str, str, str]
 
 
 def judged(holds: bool) -> str:
@@ -59,7 +59,7 @@ def at_most(interval: ConfidenceInterval, limit: float) -> str:
     return judged(interval.estimate <= limit)
 
 
-def near_the_floor(sweep: Sequence[Evaluation], copy: Sequence[Evaluation], recognizer: str) -> list[Row]:
+def near_the_floor(sweep: Sequence[Evaluation], copy: Sequence[Evaluation], recognizer: str) -> list[ClaimRow]:
     """The teacher reads the same sentences; recordings have their own, and are compared without pairs."""
     recordings = [one for one in copy if recognizer in one.recognizers]
     teacher = [one for one in of_system(sweep, "teacher") if one.length == "natural"]
@@ -75,7 +75,7 @@ def near_the_floor(sweep: Sequence[Evaluation], copy: Sequence[Evaluation], reco
     return [(claim, f"{points(found)} points at {ours.length}", at_most(found, NEAR))]
 
 
-def recognizable(sweep: Sequence[Evaluation], recognizer: str) -> list[Row]:
+def recognizable(sweep: Sequence[Evaluation], recognizer: str) -> list[ClaimRow]:
     inside = [one for one in of_system(sweep, CLOCK) if one.mpr is not None and FROM <= one.mpr <= TO]
     measured = sorted({one.mpr for one in inside if one.mpr is not None})
     if not {FROM, TO} <= set(measured):
@@ -87,7 +87,7 @@ def recognizable(sweep: Sequence[Evaluation], recognizer: str) -> list[Row]:
     return [(claim, f"at most {rate}, at {worst.length} (of {places})", at_most(rate, RECOGNIZABLE))]
 
 
-def no_worse(sweep: Sequence[Evaluation], pair: tuple[str, str], recognizer: str) -> list[Row]:
+def no_worse(sweep: Sequence[Evaluation], pair: tuple[str, str], recognizer: str) -> list[ClaimRow]:
     if not set(pair) <= set(names(sweep)):
         return []
     length = best_shared(sweep, pair, recognizer)
@@ -99,7 +99,7 @@ def no_worse(sweep: Sequence[Evaluation], pair: tuple[str, str], recognizer: str
     return [(claim, f"{points(found)} points at {length}", at_most(found, 0.0))]
 
 
-def causal(sweep: Sequence[Evaluation], recognizer: str) -> list[Row]:
+def causal(sweep: Sequence[Evaluation], recognizer: str) -> list[ClaimRow]:
     if not {CLOCK, CAUSAL} <= set(names(sweep)):
         return []
     ours, parallel = (best(sweep, name, recognizer).scores[recognizer] for name in (CAUSAL, CLOCK))
@@ -109,7 +109,7 @@ def causal(sweep: Sequence[Evaluation], recognizer: str) -> list[Row]:
     return [(claim, f"{ours.wer} against {parallel.wer}", at_most(excess, 0.0))]
 
 
-def stopping(sweep: Sequence[Evaluation]) -> list[Row]:
+def stopping(sweep: Sequence[Evaluation]) -> list[ClaimRow]:
     found = of_system(sweep, CAUSAL)
     if not found or any("hit_ceiling" not in one.alignment for one in found):
         return []
@@ -118,7 +118,7 @@ def stopping(sweep: Sequence[Evaluation]) -> list[Row]:
     return [(f"{CAUSAL} stops by itself", f"{cut} of {spoken} were cut off", judged(cut == 0))]
 
 
-def faultless(hard: Sequence[Evaluation]) -> list[Row]:
+def faultless(hard: Sequence[Evaluation]) -> list[ClaimRow]:
     found = [one.alignment for one in of_system(hard, CLOCK)]
     measures = ("words", "word_skips", "words_under_a_step", "word_repeats", "word_skips_in_mean")
     if not found or any(name not in one for one in found for name in measures):

@@ -97,7 +97,7 @@ SYNTHETIC = Preset(
     subset=200,
     step_seconds=0.3,
 )
-PRESETS = {
+PLANS = {
     "small": SYNTHETIC,
     "rivals": replace(SYNTHETIC, contestants=RIVALS),
     "paper": Preset(

@@ -14,7 +14,7 @@ from clock_attention.evaluation.experiment.plan import COMPARISONS, Contestant
 from clock_attention.evaluation.optional import installed
 from clock_attention.evaluation.pipeline.evaluate import Evaluation, counts_phones
 from clock_attention.evaluation.pipeline.watching import duration
-from clock_attention.evaluation.report.document import Cells, Heading, Part, Picture, Sounds, write_page
+from clock_attention.evaluation.report.document import AudioSamples, Cells, Heading, Picture, ReportPart, write_page
 from clock_attention.evaluation.report.tables import alignment_table, difference_table, score_table, sweep_table
 from clock_attention.files import write_atomically
 from clock_attention.speech.voice.folder import read_card
@@ -38,7 +38,7 @@ class Evidence:
     full: Sequence[Evaluation] = ()
     voices: Mapping[str, Path] = field(default_factory=dict)
     pictures: Sequence[Picture] = ()
-    sounds: Sequence[Sounds] = ()
+    sounds: Sequence[AudioSamples] = ()
     synthetic: bool = True  # whether the corpus was read by the teacher
 
     @property
@@ -84,8 +84,8 @@ def records(cells: Cells) -> list[dict[str, str]]:
     return [dict(zip(header, row, strict=True)) for row in rows]
 
 
-def page(evidence: Evidence) -> list[Part]:
-    parts: list[Part] = [Heading(TITLE, 1), summary(evidence)]
+def page(evidence: Evidence) -> list[ReportPart]:
+    parts: list[ReportPart] = [Heading(TITLE, 1), summary(evidence)]
     if evidence.synthetic:
         parts.append(
             "The voices learned from synthetic speech (hibari-tts, itself distilled from another model's voice), not "
@@ -120,7 +120,7 @@ def claims(evidence: Evidence) -> Cells:
     return check_claims(evidence.sweep, evidence.hard, evidence.copy, evidence.pairs, evidence.recognizers)
 
 
-def section(title: str, cells: Cells) -> list[Part]:
+def section(title: str, cells: Cells) -> list[ReportPart]:
     """Nothing where there are no rows."""
     return [Heading(title), cells] if len(cells) > 1 else []
 

@@ -13,7 +13,7 @@ from clock_attention.evaluation.experiment.stages import Experiment
 from clock_attention.evaluation.pipeline.evaluate import Evaluation
 from clock_attention.evaluation.pipeline.sweep import SAMPLE, at, lengths_of, read_sweep
 from clock_attention.evaluation.prompts import Prompt
-from clock_attention.evaluation.report.document import Picture, Sounds
+from clock_attention.evaluation.report.document import AudioSamples, Picture
 from clock_attention.evaluation.report.figures import draw_curves
 from clock_attention.evaluation.systems.systems import Length, System, TeacherSystem, VoiceSystem
 from clock_attention.speech.audio.sound_file import save_sound
@@ -56,7 +56,7 @@ def evaluations(folder: Path) -> list[Evaluation]:
     return read_sweep(folder / "sweep.json") if (folder / "sweep.json").exists() else []
 
 
-def record(experiment: Experiment) -> list[Sounds]:
+def record(experiment: Experiment) -> list[AudioSamples]:
     """Samples of every system: the same sentences at natural length and, where possible, fast and slow."""
     systems: list[System] = [
         VoiceSystem(Voice.load(experiment.voice(one.name)), name=one.name) for one in experiment.contestants
@@ -78,7 +78,7 @@ def record(experiment: Experiment) -> list[Sounds]:
                 if not path.exists():
                     write_sample(system, length, prompt, vocoder, path)
                 recordings.append((title, path))
-        samples.append(Sounds(f"“{prompt.text}”", tuple(recordings)))
+        samples.append(AudioSamples(f"“{prompt.text}”", tuple(recordings)))
     return samples
 
 

@@ -26,7 +26,7 @@ from clock_attention.evaluation.experiment.jobs import (
 )
 from clock_attention.evaluation.experiment.plan import (
     CORPUS_SECONDS,
-    PRESETS,
+    PLANS,
     RECOGNIZER_SECONDS,
     SENTENCE_SECONDS,
     VOCODER_SECONDS,
@@ -250,7 +250,7 @@ class Experiment:
         made = set(self.preset.corpora) - set(self.corpora)
         text = self.text.name if self.text else "generated sentences"
         return {
-            "preset": next((name for name, preset in PRESETS.items() if preset == self.preset), "custom"),
+            "preset": next((name for name, preset in PLANS.items() if preset == self.preset), "custom"),
             "training preset": self.preset.training,
             "changes": list(self.changes),
             "prompts": [without_folder(name) for name in self.prompts],

@@ -13,7 +13,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-Row = dict[str, Any]
+CacheEntry = dict[str, Any]
 
 
 class Cache:
@@ -22,7 +22,7 @@ class Cache:
     def __init__(self, folder: str | Path, rank: int = 0) -> None:
         self.folder = Path(folder)
         self.path = self.folder / f"results-{rank:03d}.jsonl"
-        self.rows: dict[str, Row] = {}
+        self.rows: dict[str, CacheEntry] = {}
         self.reload()
 
     def reload(self) -> None:
@@ -36,10 +36,10 @@ class Cache:
                     except (json.JSONDecodeError, KeyError, TypeError, AttributeError):
                         continue  # the last line of a killed process: that result is simply not there
 
-    def get(self, key: str) -> Row | None:
+    def get(self, key: str) -> CacheEntry | None:
         return self.rows.get(key)
 
-    def put(self, key: str, row: Row) -> None:
+    def put(self, key: str, row: CacheEntry) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
         line = json.dumps({"key": key, **row}, ensure_ascii=False) + "\n"
         file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)

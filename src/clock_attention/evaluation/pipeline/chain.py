@@ -20,7 +20,7 @@ import torch
 
 from clock_attention.evaluation.scoring.opinion import Predictor, load_predictor
 from clock_attention.evaluation.scoring.recognizers import Recognizer, load_recognizer
-from clock_attention.evaluation.systems.systems import Sound
+from clock_attention.evaluation.systems.systems import SystemOutput
 from clock_attention.speech.audio.mel import MelConfig
 from clock_attention.speech.audio.sound_file import SoundFile
 from clock_attention.speech.audio.wave import Wave
@@ -33,7 +33,7 @@ class ChainJob:
     """One utterance, and the recognizers and predictors that have no result for it yet."""
 
     key: str
-    sound: Sound
+    sound: SystemOutput
     recognizers: tuple[str, ...]
     predictors: tuple[str, ...] = ()
     audio: Path | None = None  # where to keep it
@@ -68,7 +68,7 @@ class Chain:
             opinions={name: self.predictors[name](wave, rate) for name in job.predictors},
         )
 
-    def wave(self, sound: Sound) -> tuple[Wave, int]:
+    def wave(self, sound: SystemOutput) -> tuple[Wave, int]:
         if sound.wave is not None:
             return sound.wave, sound.sample_rate
         assert sound.mel is not None
@@ -184,7 +184,7 @@ def keep_audio(path: Path, wave: Wave, rate: int) -> None:
 
 
 def kept_audio(path: Path) -> dict[str, Any] | None:
-    """Audio that an earlier evaluation has kept, as the wave of a `Sound`. A damaged file makes room for a new one."""
+    """Audio kept by an earlier evaluation, as the wave of a `SystemOutput`. A damaged file is deleted."""
     try:
         wave, rate = soundfile.read(path, dtype="float32")
     except soundfile.LibsndfileError:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from clock_attention.evaluation.digest import digest
-from clock_attention.evaluation.pipeline.cache import Cache, Row
+from clock_attention.evaluation.pipeline.cache import Cache, CacheEntry
 from clock_attention.evaluation.pipeline.chain import Chain, ChainJob, ChainOutcome, ChainWorkers, kept_audio
 from clock_attention.evaluation.prompts import Prompt
 from clock_attention.evaluation.scoring.faults import pooled_measures
@@ -25,7 +25,7 @@ from clock_attention.evaluation.scoring.metrics import (
     require_words,
     score_sentences,
 )
-from clock_attention.evaluation.systems.systems import Sound, System
+from clock_attention.evaluation.systems.systems import System, SystemOutput
 from clock_attention.files import write_atomically
 
 BATCH = 16
@@ -156,7 +156,7 @@ def paired_difference(
 
 
 @dataclass(frozen=True)
-class Keys:
+class CacheKeys:
     """Under which one utterance's results are kept."""
 
     spoken: str
@@ -164,7 +164,7 @@ class Keys:
     opinions: dict[str, str]  # by predictor
 
     @classmethod
-    def of(cls, system: System, prompt: Prompt, chain: Chain) -> Keys:
+    def of(cls, system: System, prompt: Prompt, chain: Chain) -> CacheKeys:
         # A change of the program can change what a model says; without the version, old results would answer for it.
         spoken = digest(version("clock-attention"), system.fingerprint, system.identity(prompt))
         sound = digest(spoken, chain.vocoder.fingerprint if system.vocoded else "no vocoder")
@@ -184,7 +184,7 @@ class Keys:
         return [self.spoken, *self.transcripts.values(), *self.opinions.values()]
 
 
-Report = Callable[[int], None]
+OnProgress = Callable[[int], None]
 
 
 def nothing(done: int) -> None:
@@ -200,7 +200,7 @@ def evaluate(
     rank: int = 0,
     world: int = 1,
     audio: Path | None = None,
-    report: Report = nothing,
+    report: OnProgress = nothing,
     seed: int = 0,
 ) -> Evaluation | None:
     """Score a system on prompts; only what the cache does not hold is spoken, vocoded and recognised.
@@ -217,7 +217,7 @@ def evaluate(
     for prompt in prompts:
         require_words(prompt.text)
     chain = chains.chain
-    keys = {place: Keys.of(system, prompt, chain) for place, prompt in enumerate(prompts)}
+    keys = {place: CacheKeys.of(system, prompt, chain) for place, prompt in enumerate(prompts)}
     mine = list(range(len(prompts)))[rank::world]
     todo = [
         place
@@ -249,7 +249,7 @@ def evaluate(
 def jobs(
     system: System,
     prompts: Sequence[Prompt],
-    keys: dict[int, Keys],
+    keys: dict[int, CacheKeys],
     places: Sequence[int],
     cache: Cache,
     audio: Path | None,
@@ -260,7 +260,7 @@ def jobs(
         kept = kept_audio(audio / keys[place].file) if audio else None
         row = cache.get(keys[place].spoken)
         if kept and row is not None:
-            yield job(keys[place], Sound(row["frames"], measures=row["measures"], **kept), cache, audio)
+            yield job(keys[place], SystemOutput(row["frames"], measures=row["measures"], **kept), cache, audio)
         else:
             silent.append(place)
     # The longest first: where memory is short, that shows at once, and the time left is never underestimated.
@@ -274,7 +274,7 @@ def jobs(
             yield job(one, sound, cache, audio)
 
 
-def job(keys: Keys, sound: Sound, cache: Cache, audio: Path | None) -> ChainJob:
+def job(keys: CacheKeys, sound: SystemOutput, cache: Cache, audio: Path | None) -> ChainJob:
     return ChainJob(
         key=keys.spoken,
         sound=sound,
@@ -284,14 +284,14 @@ def job(keys: Keys, sound: Sound, cache: Cache, audio: Path | None) -> ChainJob:
     )
 
 
-def remember(cache: Cache, keys: Keys, outcome: ChainOutcome) -> None:
+def remember(cache: Cache, keys: CacheKeys, outcome: ChainOutcome) -> None:
     for name, transcript in outcome.transcripts.items():
         cache.put(keys.transcripts[name], {"recognizer": name, "transcript": transcript, "seconds": outcome.seconds})
     for name, scores in outcome.opinions.items():
         cache.put(keys.opinions[name], {"predictor": name, "scores": scores})
 
 
-def collect(prompt: Prompt, keys: Keys, cache: Cache, audio: Path | None) -> Result:
+def collect(prompt: Prompt, keys: CacheKeys, cache: Cache, audio: Path | None) -> Result:
     spoken = row(cache, keys.spoken)
     found = {name: row(cache, key) for name, key in keys.transcripts.items()}
     return Result(
@@ -307,7 +307,7 @@ def collect(prompt: Prompt, keys: Keys, cache: Cache, audio: Path | None) -> Res
     )
 
 
-def row(cache: Cache, key: str) -> Row:
+def row(cache: Cache, key: str) -> CacheEntry:
     found = cache.get(key)
     assert found is not None
     return found

@@ -29,14 +29,14 @@ class Picture:
 
 
 @dataclass(frozen=True)
-class Sounds:
+class AudioSamples:
     """Recordings, each under its title."""
 
     caption: str
     recordings: tuple[tuple[str, Path], ...]
 
 
-Part = str | Cells | Heading | Picture | Sounds
+ReportPart = str | Cells | Heading | Picture | AudioSamples
 
 STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 72rem; margin: 2rem auto; padding: 0 1rem; color: #222; }
@@ -60,19 +60,19 @@ def markdown_table(cells: Cells) -> str:
     return "".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |\n" for line in lines)
 
 
-def to_markdown(parts: Sequence[Part], folder: Path) -> str:
+def to_markdown(parts: Sequence[ReportPart], folder: Path) -> str:
     """Pictures and sounds are links relative to `folder`."""
     return "\n".join(markdown_of(part, folder) for part in parts)
 
 
-def markdown_of(part: Part, folder: Path) -> str:
+def markdown_of(part: ReportPart, folder: Path) -> str:
     if isinstance(part, str):
         return f"{part}\n"
     if isinstance(part, Heading):
         return f"{'#' * part.level} {part.text}\n"
     if isinstance(part, Picture):
         return f"![{part.caption}]({link(part.path, folder)})\n\n*{part.caption}*\n"
-    if isinstance(part, Sounds):
+    if isinstance(part, AudioSamples):
         recordings = "".join(f"- [{title}]({link(path, folder)})\n" for title, path in part.recordings)
         return f"{part.caption}\n\n{recordings}"
     return markdown_table(part)
@@ -82,14 +82,14 @@ def link(path: Path, folder: Path) -> str:
     return Path(os.path.relpath(path, folder)).as_posix().replace(" ", "%20")
 
 
-def to_html(parts: Sequence[Part], title: str) -> str:
+def to_html(parts: Sequence[ReportPart], title: str) -> str:
     """One file with everything inside; no network, no script."""
     body = "\n".join(map(html_of, parts))
     head = f'<meta charset="utf-8"><title>{html.escape(title)}</title><style>{STYLE}</style>'
     return f'<!doctype html>\n<html lang="en"><head>{head}</head>\n<body>\n{body}\n</body></html>\n'
 
 
-def html_of(part: Part) -> str:
+def html_of(part: ReportPart) -> str:
     if isinstance(part, str):
         return f"<p>{html.escape(part)}</p>"
     if isinstance(part, Heading):
@@ -98,7 +98,7 @@ def html_of(part: Part) -> str:
         caption = html.escape(part.caption)
         image = f'<img alt="{caption}" src="{embedded(part.path)}">'
         return f"<figure>{image}<figcaption>{caption}</figcaption></figure>"
-    if isinstance(part, Sounds):
+    if isinstance(part, AudioSamples):
         rows = [
             f'<tr><td>{html.escape(title)}</td><td><audio controls src="{embedded(path)}"></audio></td></tr>'
             for title, path in part.recordings
@@ -120,7 +120,7 @@ def embedded(path: Path) -> str:
     return f"data:{TYPES[path.suffix]};base64,{base64.b64encode(path.read_bytes()).decode()}"
 
 
-def write_page(parts: Sequence[Part], folder: Path, title: str, name: str = "report") -> tuple[Path, Path]:
+def write_page(parts: Sequence[ReportPart], folder: Path, title: str, name: str = "report") -> tuple[Path, Path]:
     folder.mkdir(parents=True, exist_ok=True)
     markdown, page = folder / f"{name}.md", folder / f"{name}.html"
     write_atomically(markdown, to_markdown(parts, folder))

@@ -20,7 +20,7 @@ from clock_attention.evaluation.scoring.faults import measure_alignment, pooled_
 from clock_attention.speech.audio.mel import MelConfig, MelSpectrogram
 from clock_attention.speech.audio.wave import Wave, resample, trim_silence
 from clock_attention.speech.corpus.store import FeatureStore
-from clock_attention.speech.corpus.teacher import TEACHER_RATE, Reading, Teacher
+from clock_attention.speech.corpus.teacher import TEACHER_RATE, Teacher, TeacherPhrase
 from clock_attention.speech.text.phonemes import Phonemes
 from clock_attention.speech.text.phonemizers import phonemizer
 from clock_attention.speech.voice import synthesis
@@ -53,7 +53,7 @@ class Length:
 
 
 @dataclass(frozen=True)
-class Sound:
+class SystemOutput:
     """One utterance before recognition: a log-mel for the vocoder, or a waveform that needs none."""
 
     frames: int
@@ -75,7 +75,7 @@ class System(Protocol):
     def mel(self) -> MelConfig: ...
     def identity(self, prompt: Prompt) -> dict[str, Any]: ...
     def size(self, prompt: Prompt) -> int: ...
-    def say(self, prompts: Sequence[Prompt]) -> list[Sound]: ...
+    def say(self, prompts: Sequence[Prompt]) -> list[SystemOutput]: ...
 
 
 class VoiceSystem:
@@ -116,7 +116,7 @@ class VoiceSystem:
     def size(self, prompt: Prompt) -> int:
         return len(self.phonemes(prompt.text))
 
-    def say(self, prompts: Sequence[Prompt]) -> list[Sound]:
+    def say(self, prompts: Sequence[Prompt]) -> list[SystemOutput]:
         """All phrases of all prompts as one batch."""
         cut = [cut_phrases(self.phonemes(prompt.text), 0.0, self.longest) for prompt in prompts]
         utterances = iter(self.render([phrase.phonemes for phrases in cut for phrase in phrases]))
@@ -130,7 +130,7 @@ class VoiceSystem:
         texts = [" ".join(reading.words) for reading in readings]
         return synthesis.render(self.voice, texts, readings, self.pacing, None)
 
-    def joined(self, phrases: Sequence[Phrase], utterances: Sequence[Utterance]) -> Sound:
+    def joined(self, phrases: Sequence[Phrase], utterances: Sequence[Utterance]) -> SystemOutput:
         """Phrases of one sentence with the pauses between them; measures are pooled."""
         rate = self.voice.frames_per_second / self.pacing.speed(self.voice.language.mpr)
         silence = math.log(self.mel.log_floor)
@@ -141,7 +141,7 @@ class VoiceSystem:
         mel = np.concatenate(mels)
         measures = pooled_measures([measures_of(one) for one in utterances])
         cut = float(any(one.hit_ceiling for one in utterances))  # a sentence, however many of its phrases
-        return Sound(len(mel), mel=mel, measures=measures | {"hit_ceiling": cut})
+        return SystemOutput(len(mel), mel=mel, measures=measures | {"hit_ceiling": cut})
 
     @property
     def pacing(self) -> Pacing:
@@ -188,9 +188,9 @@ class CopySynthesis:
     def size(self, prompt: Prompt) -> int:
         return self.store.utterances[self.place(prompt)].frames
 
-    def say(self, prompts: Sequence[Prompt]) -> list[Sound]:
+    def say(self, prompts: Sequence[Prompt]) -> list[SystemOutput]:
         mels = [self.store.mel(self.place(prompt)).numpy() for prompt in prompts]
-        return [Sound(len(mel), mel=mel) for mel in mels]
+        return [SystemOutput(len(mel), mel=mel) for mel in mels]
 
 
 class TeacherSystem:
@@ -232,10 +232,10 @@ class TeacherSystem:
     def size(self, prompt: Prompt) -> int:
         return len(prompt.text)
 
-    def say(self, prompts: Sequence[Prompt]) -> list[Sound]:
+    def say(self, prompts: Sequence[Prompt]) -> list[SystemOutput]:
         return [self.read(prompt) for prompt in prompts]
 
-    def read(self, prompt: Prompt) -> Sound:
+    def read(self, prompt: Prompt) -> SystemOutput:
         wave = self.reading(prompt, 1.0)
         if self.length != Length():
             natural = len(wave) / self.mel.sample_rate
@@ -247,12 +247,12 @@ class TeacherSystem:
             wave = stretched(wave, samples)
         frames = self.mel.frames(len(wave))
         if not self.vocoded:
-            return Sound(frames, wave=wave, sample_rate=self.mel.sample_rate)
-        return Sound(frames, mel=self.spectrogram(wave).numpy())
+            return SystemOutput(frames, wave=wave, sample_rate=self.mel.sample_rate)
+        return SystemOutput(frames, mel=self.spectrogram(wave).numpy())
 
     def reading(self, prompt: Prompt, speed: float) -> Wave:
         """Trimmed as a corpus's recordings are."""
-        wave = self.teacher(Reading(prompt.id, prompt.id, prompt.text, speed=speed, seed=0))
+        wave = self.teacher(TeacherPhrase(prompt.id, prompt.id, prompt.text, speed=speed, seed=0))
         return trim_silence(resample(wave, TEACHER_RATE, self.mel.sample_rate), self.mel.sample_rate)
 
     def wanted_frames(self, prompt: Prompt, samples: int) -> int:

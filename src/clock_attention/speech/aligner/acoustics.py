@@ -14,6 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
+from clock_attention.arrays import Float32Array
+
 SIDE = 4  # frames on either side that are compared: 20 ms
 RANGE = 12.0  # nats below the loudest cell: what is quieter does not count as a change
 NEAR = 5  # frames: 25 ms, within which an edge moves to a change
@@ -23,13 +25,11 @@ REACH = 12  # frames that the beginning of speech may move: 60 ms
 SHORTEST_SILENCE = 6  # frames: shorter ones are closures
 LEFT = 1  # frame of the first sound, at least, that remains
 
-Floats = NDArray[np.float32]
-
 
 @dataclass(frozen=True)
 class Acoustics:
-    level: Floats  # (frames,) log power
-    change: Floats  # (frames,) how much each frame and those after it differ from those before, in standard deviations
+    level: Float32Array  # (frames,) log power
+    change: Float32Array  # (frames,) spectral difference across the frame, in standard deviations
 
     @classmethod
     def of(cls, mel: Tensor) -> Acoustics:
@@ -49,7 +49,7 @@ class Acoustics:
         return Acoustics(self.level[start:end], self.change[start:end])
 
 
-def spectral_change(mel: Floats) -> Floats:
+def spectral_change(mel: Float32Array) -> Float32Array:
     """Distance of the mean spectra before and after the start of each frame, in its standard deviations.  (frames,)"""
     sums = np.cumsum(np.pad(mel.astype(np.float64), ((1, 0), (0, 0))), axis=0)
     at = np.arange(1, len(mel))
@@ -60,7 +60,7 @@ def spectral_change(mel: Floats) -> Floats:
     return (change / max(float(change.std()), 1e-6)).astype(np.float32)
 
 
-def at_change(before: NDArray[np.float64], place: float, change: Floats) -> float:
+def at_change(before: NDArray[np.float64], place: float, change: Float32Array) -> float:
     """The median place near `place` at which a unit begins, where places with a change count more.
 
     Args:
@@ -77,7 +77,7 @@ def at_change(before: NDArray[np.float64], place: float, change: Floats) -> floa
     return float(first + middle - 0.5 + (0.5 - earlier) / (passed[middle] - earlier))
 
 
-def at_onsets(edges: NDArray[np.float64], silent: NDArray[np.bool_], level: Floats) -> NDArray[np.float64]:
+def at_onsets(edges: NDArray[np.float64], silent: NDArray[np.bool_], level: Float32Array) -> NDArray[np.float64]:
     """Edges (units + 1,) in frames, those between a silence and a sound moved on to the first audible frame.
 
     Args:

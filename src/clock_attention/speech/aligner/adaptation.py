@@ -23,7 +23,7 @@ from clock_attention.speech.audio.wave import Wave
 
 LONGEST = 30.0  # seconds of a recording that are learned from at a time
 UNSURE = 0.02  # seconds around the edges of sounds that teach nothing
-Sounds = list[tuple[Wave, str]]  # samples at 16 kHz, and what is said
+Transcribed = list[tuple[Wave, str]]  # samples at 16 kHz, and what is said
 
 
 class Learner(Protocol):
@@ -37,7 +37,7 @@ class Learner(Protocol):
 
 def adapt(
     learner: Learner,
-    sounds: Sounds,
+    sounds: Transcribed,
     *,
     passes: int,
     rate: float = 5e-5,
@@ -63,7 +63,7 @@ def adapt(
         learner.model.eval()
 
 
-def labelled(learner: Learner, sounds: Sounds) -> tuple[list[tuple[Wave, Labels]], list[float]]:
+def labelled(learner: Learner, sounds: Transcribed) -> tuple[list[tuple[Wave, Labels]], list[float]]:
     """Recordings that fit their text, with the boundaries that are found in them."""
     examples, scores = [], []
     for wave, text in sounds:

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from clock_attention.speech.aligner.acoustics import Acoustics
 from clock_attention.speech.aligner.adaptation import adapt
 from clock_attention.speech.aligner.emissions import Emissions
-from clock_attention.speech.aligner.features import FRAME_SECONDS, RATE, normalised, spectrogram
+from clock_attention.speech.aligner.features import FRAME_SECONDS, RATE, normalised_features, spectrogram
 from clock_attention.speech.aligner.finding import find
 from clock_attention.speech.aligner.long import align_long
 from clock_attention.speech.aligner.model import SHIPPED, AlignerNet, load_model
@@ -204,7 +204,7 @@ class Aligner:
     def emissions(self, wave: Wave) -> Emissions:
         """What the network hears in every frame of 16 kHz samples."""
         mel = spectrogram()(torch.from_numpy(wave))
-        states, change = self.model(normalised(mel)[None].to(self.device))
+        states, change = self.model(normalised_features(mel)[None].to(self.device))
         config = self.model.config
         return Emissions(
             states[0].cpu().numpy(),

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from clock_attention.speech.aligner.features import BINS, MEL, RATE, normalised, spectrogram
+from clock_attention.speech.aligner.features import BINS, MEL, RATE, normalised_features, spectrogram
 from clock_attention.speech.audio.wave import Wave, resample
 
 Rng = np.random.Generator
@@ -36,7 +36,7 @@ def augmented(wave: Wave, rng: Rng) -> tuple[Tensor, float]:
     if rng.random() < 0.5:
         tilt = np.cumsum(rng.normal(0, 0.25, BINS)) + rng.normal(0, 0.5) * np.linspace(-1, 1, BINS)
         mel = mel + torch.from_numpy(tilt.astype(np.float32))
-    return masked(normalised(mel), rng), 1.0 / speed
+    return masked(normalised_features(mel), rng), 1.0 / speed
 
 
 def warped(mel: Tensor, factor: float) -> Tensor:

@@ -53,7 +53,7 @@ class Options:
 
 
 @dataclass(frozen=True)
-class Job:
+class AlignmentJob:
     """A recording, the files to write, and a picture of it if one is wanted."""
 
     recording: Recording
@@ -114,7 +114,7 @@ class MisfitError(ValueError):
 
 
 def align_one(
-    aligner: Aligner, job: Job, options: Options, report: Callable[[float], None] = lambda seconds: None
+    aligner: Aligner, job: AlignmentJob, options: Options, report: Callable[[float], None] = lambda seconds: None
 ) -> AlignedRecording:
     """Align a recording and write its files, or raise an error and write none."""
     recording = job.recording
@@ -166,7 +166,7 @@ def save_figure(aligner: Aligner, recording: Recording, aligned: AlignedRecordin
     save_alignment_figure(path, aligned, phonemes, wave, RATE, title)
 
 
-def outcome_of(aligner: Aligner, job: Job, options: Options) -> Outcome:
+def outcome_of(aligner: Aligner, job: AlignmentJob, options: Options) -> Outcome:
     """`align_one`, where whatever goes wrong with one recording is its reason."""
     name = job.recording.id
     try:
@@ -185,7 +185,7 @@ _aligner: Aligner | None = None
 
 
 def align_all(
-    jobs: Sequence[Job], opener: Opener, options: Options, workers: int, aligner: Aligner | None = None
+    jobs: Sequence[AlignmentJob], opener: Opener, options: Options, workers: int, aligner: Aligner | None = None
 ) -> Iterator[Outcome]:
     """Outcomes as they come. `opener` opens the aligner in every process; `aligner` is one that is open already."""
     workers = min(workers, -(-len(jobs) // FEW))
@@ -229,7 +229,7 @@ def start_worker(opener: Opener) -> None:
     _aligner = opener()
 
 
-def run_job(job: Job, options: Options) -> Outcome:
+def run_job(job: AlignmentJob, options: Options) -> Outcome:
     assert _aligner is not None
     return outcome_of(_aligner, job, options)
 
@@ -252,7 +252,7 @@ class Table:
                 if len(row) == len(self.COLUMNS) and row[1] in (ALIGNED, FAILED):
                     yield Outcome(*row)
 
-    def is_done(self, job: Job, options: Options) -> bool:
+    def is_done(self, job: AlignmentJob, options: Options) -> bool:
         row = self.rows.get(job.recording.id)
         return bool(row and row.status == ALIGNED and job.is_written and row.inputs == job.inputs(options))
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clock_attention.speech.aligner.acoustics import Acoustics
-from clock_attention.speech.aligner.graph import Graph
+from clock_attention.speech.aligner.graph import SearchGraph
 from clock_attention.speech.aligner.inventory import ALSO, HALVES, STATES, state
 from clock_attention.speech.aligner.weights import SearchWeights
 
@@ -73,7 +73,7 @@ class Emissions:
         speech = 1.0 - np.exp(self.log_probabilities[:, 0])
         return np.cumsum(speech / (1.0 + np.exp(-self.change_logits))).astype(np.float32)
 
-    def score(self, path: NDArray[np.int32], graph: Graph) -> float:
+    def score(self, path: NDArray[np.int32], graph: SearchGraph) -> float:
         """How well the sounds of a path fit, in nats a frame of speech: 0 where nothing would fit better."""
         columns = graph.column[path]
         silence = self.scores[:, 0] - self.weights.silence

@@ -36,7 +36,7 @@ def spectrogram() -> MelSpectrogram:
     return MelSpectrogram(MEL)
 
 
-def normalised(mel: Tensor) -> Tensor:
+def normalised_features(mel: Tensor) -> Tensor:
     """Log-mel frames (…, frames, bins) with a floor, without the recording's level and spectral tilt."""
     loudest = mel.amax((-1, -2), keepdim=True)
     mel = torch.maximum(mel, loudest - RANGE)
@@ -46,4 +46,4 @@ def normalised(mel: Tensor) -> Tensor:
 
 def features(wave: Tensor) -> Tensor:
     """Samples at 16 kHz (samples,) → (frames, bins)."""
-    return normalised(spectrogram()(wave))
+    return normalised_features(spectrogram()(wave))

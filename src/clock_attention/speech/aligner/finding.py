@@ -19,7 +19,7 @@ OVERCONFIDENCE = 4  # power that makes the posterior's share within 20 ms as oft
 
 
 @dataclass(frozen=True)
-class Found:
+class UnitPlaces:
     """Where the units of a transcript lie, in frames; units that were passed over have no place."""
 
     units: NDArray[np.int64]  # (present,) those that take time, in order
@@ -30,7 +30,7 @@ class Found:
     path: NDArray[np.int32]  # (frames,) the best states
 
 
-def find(emissions: Emissions, script: Transcript) -> Found:
+def find(emissions: Emissions, script: Transcript) -> UnitPlaces:
     """The best places of all units: what is heard is the evidence, the clocks are the prior."""
     graph, weights = script.graph, emissions.weights
     scores, change = emissions.scores[:, graph.column], emissions.change
@@ -62,7 +62,7 @@ def find(emissions: Emissions, script: Transcript) -> Found:
         edges = at_onsets(edges, script.kind[present] == PAUSE, emissions.acoustics.level)
     whole = np.zeros((len(path), len(graph.unit)), np.float32)
     whole[:, states] = posterior
-    return Found(present, edges, confidence, emissions.score(path, graph), whole, path)
+    return UnitPlaces(present, edges, confidence, emissions.score(path, graph), whole, path)
 
 
 def ordered(edges: NDArray[np.float64], least: float = 0.5) -> NDArray[np.float64]:

@@ -18,7 +18,8 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float32]
+from clock_attention.arrays import Float32Array
+
 Integers = NDArray[np.int32]
 
 SILENCE, OTHER = -1, -2  # between words
@@ -76,7 +77,7 @@ class Follower:
         self._lows = np.zeros(0, dtype=np.int32)  # the first state that each of them follows
         self.decided = 0
 
-    def feed(self, emissions: Floats) -> Integers:
+    def feed(self, emissions: Float32Array) -> Integers:
         """States of the frames that are decided now; emissions are log-probabilities, (frames, classes)."""
         back = np.empty((len(emissions), self.band), dtype=np.int16)
         lows = np.empty(len(emissions), dtype=np.int32)

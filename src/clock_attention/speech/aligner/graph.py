@@ -26,7 +26,7 @@ class Unit:
 
 
 @dataclass
-class Graph:
+class SearchGraph:
     """States with incoming arcs in compressed rows: those into state s are `sources[first[s]:first[s + 1]]`."""
 
     unit: NDArray[np.int32]  # (states,) which unit a state belongs to
@@ -41,7 +41,7 @@ class Graph:
     units: Sequence[Unit] = field(default_factory=list)
 
 
-def build(units: Sequence[Unit], jumps: Sequence[tuple[int, int, float]] = ()) -> Graph:
+def build(units: Sequence[Unit], jumps: Sequence[tuple[int, int, float]] = ()) -> SearchGraph:
     """Units in order. A jump (i, j, cost) passes over the units i … j−1 together."""
     count = len(units)
     leaps: list[list[tuple[int, float]]] = [[] for _ in range(count + 1)]
@@ -76,7 +76,7 @@ def build(units: Sequence[Unit], jumps: Sequence[tuple[int, int, float]] = ()) -
     first = np.cumsum([0] + [len(arcs) for arcs in incoming])
     arcs = [arc for into in incoming for arc in into]
     required = sum(len(unit.columns) for unit in units if unit.skip == np.inf)
-    return Graph(
+    return SearchGraph(
         unit=np.repeat(np.arange(count, dtype=np.int32), sizes),
         column=np.array([column for unit in units for column in unit.columns], np.int32),
         first=first.astype(np.int32),

@@ -41,7 +41,7 @@ class AlignerConfig(BaseModel):
     search: SearchWeights = SearchWeights()
 
 
-class Block(nn.Module):
+class ConvolutionBlock(nn.Module):
     def __init__(self, width: int, hidden: int, kernel: int, dilation: int) -> None:
         super().__init__()
         pad = dilation * (kernel - 1) // 2
@@ -67,7 +67,7 @@ class AlignerNet(nn.Module):
         self.config = config
         self.stem = nn.Conv1d(BINS, config.width, 3 * STRIDE, stride=STRIDE, padding=STRIDE)
         self.blocks = nn.ModuleList(
-            Block(config.width, config.hidden, config.kernel, dilation) for dilation in config.dilations
+            ConvolutionBlock(config.width, config.hidden, config.kernel, dilation) for dilation in config.dilations
         )
         self.norm = nn.LayerNorm(config.width)
         self.head = nn.Linear(config.width, STRIDE * (STATES + 1))

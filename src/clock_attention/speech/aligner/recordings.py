@@ -20,7 +20,7 @@ RE_TIMIT = re.compile(r"0 \d{4,} (?=\S)")  # TIMIT's texts begin with the first 
 
 
 @dataclass(frozen=True)
-class Found:
+class FoundRecordings:
     """What can be aligned, and what cannot, each with its reason. Ids are paths below the folder, without suffix."""
 
     recordings: tuple[Recording, ...]
@@ -28,7 +28,7 @@ class Found:
     without_audio: tuple[Path, ...] = ()  # transcripts that no recording belongs to
 
 
-def find_recordings(inputs: Sequence[str | Path]) -> Found:
+def find_recordings(inputs: Sequence[str | Path]) -> FoundRecordings:
     """Recordings in files and folders. A folder with a metadata.csv has LJSpeech's format; others are searched."""
     recordings: list[Recording] = []
     rejected: list[Rejection] = []
@@ -55,7 +55,7 @@ def find_recordings(inputs: Sequence[str | Path]) -> Found:
             else:
                 recordings.append(recording)
             known.add(recording.id)
-    return Found(tuple(recordings), tuple(rejected), tuple(without_audio))
+    return FoundRecordings(tuple(recordings), tuple(rejected), tuple(without_audio))
 
 
 def search(folder: Path) -> tuple[list[Recording], list[Rejection], list[Path]]:

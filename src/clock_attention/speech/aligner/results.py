@@ -8,9 +8,8 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from clock_attention.arrays import Float32Array
 from clock_attention.timestamps import Interval
-
-FloatArray = NDArray[np.float32]
 
 
 class AlignmentError(ValueError):
@@ -48,9 +47,9 @@ class AlignedRecording:
     score: float
     fits: bool
     flags: list[Flag] = field(default_factory=list)
-    posterior: FloatArray | None = None  # (frames, tokens)
-    source_clock: FloatArray | None = None  # (tokens,)
-    target_clock: FloatArray | None = None  # (frames,)
+    posterior: Float32Array | None = None  # (frames, tokens)
+    source_clock: Float32Array | None = None  # (tokens,)
+    target_clock: Float32Array | None = None  # (frames,)
     frame_seconds: float = 0.005
 
 

@@ -9,7 +9,7 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from clock_attention.speech.aligner.graph import Graph
+from clock_attention.speech.aligner.graph import SearchGraph
 from clock_attention.speech.aligner.results import AlignmentError
 
 MOST_CELLS = 150_000_000  # frames × states: about 600 MB of back pointers
@@ -119,7 +119,7 @@ def forward_backward(scores, change, first, sources, costs, enters, start, final
     return alpha
 
 
-def best_path(scores: NDArray, change: NDArray, graph: Graph) -> tuple[NDArray[np.int32], float]:
+def best_path(scores: NDArray, change: NDArray, graph: SearchGraph) -> tuple[NDArray[np.int32], float]:
     """The state of each frame, and the score of the path.
 
     Raises:
@@ -141,14 +141,19 @@ def best_path(scores: NDArray, change: NDArray, graph: Graph) -> tuple[NDArray[n
 
 
 def posterior(
-    scores: NDArray, change: NDArray, graph: Graph, path: NDArray[np.int32], margin: int = 60, sharpness: float = 1.0
+    scores: NDArray,
+    change: NDArray,
+    graph: SearchGraph,
+    path: NDArray[np.int32],
+    margin: int = 60,
+    sharpness: float = 1.0,
 ) -> NDArray[np.float64]:
     """Probability of each state at each frame, within `margin` frames of a path.  (frames, states)"""
     frames, states = scores.shape
     early = np.maximum(np.arange(frames) - margin, 0)
     late = np.minimum(np.arange(frames) + margin, frames - 1)
     low, high = np.maximum(path[early] - NEIGHBOURS, 0), np.minimum(path[late] + NEIGHBOURS + 1, states)
-    scaled = Graph(**{**vars(graph), "costs": graph.costs * sharpness})
+    scaled = SearchGraph(**{**vars(graph), "costs": graph.costs * sharpness})
     found = forward_backward(*arguments(scores * sharpness, change * sharpness, scaled), low, high)
     if len(found):
         return found

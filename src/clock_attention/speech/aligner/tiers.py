@@ -7,19 +7,19 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from clock_attention.speech.aligner.finding import Found
+from clock_attention.speech.aligner.finding import UnitPlaces
 from clock_attention.speech.aligner.results import AlignedInterval, Flag, TokenTimes
 from clock_attention.speech.aligner.transcript import OTHER, Transcript
 
 
-def interval(found: Found, edges: NDArray[np.float64], first: int, last: int, label: str) -> AlignedInterval:
+def interval(found: UnitPlaces, edges: NDArray[np.float64], first: int, last: int, label: str) -> AlignedInterval:
     """From the beginning of one present unit to the end of another."""
     confidence = float(min(found.confidence[first], found.confidence[last + 1]))
     return AlignedInterval(edges[first], edges[last + 1], label, confidence)
 
 
 def grouped(
-    found: Found, edges: NDArray[np.float64], keys: Sequence[object], labels: Sequence[str]
+    found: UnitPlaces, edges: NDArray[np.float64], keys: Sequence[object], labels: Sequence[str]
 ) -> tuple[AlignedInterval, ...]:
     """Neighbouring units with equal keys as one interval, of those that take time."""
     out: list[AlignedInterval] = []
@@ -32,12 +32,12 @@ def grouped(
     return tuple(out)
 
 
-def words_of(found: Found, edges: NDArray[np.float64], script: Transcript) -> tuple[AlignedInterval, ...]:
+def words_of(found: UnitPlaces, edges: NDArray[np.float64], script: Transcript) -> tuple[AlignedInterval, ...]:
     keys = [int(script.word[unit]) for unit in found.units]
     return grouped(found, edges, keys, [script.phonemes.words[key] if key >= 0 else "" for key in keys])
 
 
-def phones_of(found: Found, edges: NDArray[np.float64], script: Transcript) -> tuple[AlignedInterval, ...]:
+def phones_of(found: UnitPlaces, edges: NDArray[np.float64], script: Transcript) -> tuple[AlignedInterval, ...]:
     keys = [int(unit) if script.is_phone(unit) else -1 for unit in found.units]
     labels = [
         script.phonemes.tokens[script.token[unit]] if key >= 0 else ""
@@ -46,7 +46,7 @@ def phones_of(found: Found, edges: NDArray[np.float64], script: Transcript) -> t
     return grouped(found, edges, keys, labels)
 
 
-def flags_of(found: Found, edges: NDArray[np.float64], script: Transcript) -> list[Flag]:
+def flags_of(found: UnitPlaces, edges: NDArray[np.float64], script: Transcript) -> list[Flag]:
     flags: list[Flag] = []
     for place, unit in enumerate(found.units):
         if script.kind[unit] == OTHER:
@@ -68,7 +68,7 @@ def token_posterior(posterior: NDArray[np.float32], script: Transcript) -> NDArr
     return out
 
 
-def token_times(found: Found, edges: NDArray[np.float64], script: Transcript, fits: bool) -> TokenTimes:
+def token_times(found: UnitPlaces, edges: NDArray[np.float64], script: Transcript, fits: bool) -> TokenTimes:
     count = len(script.phonemes)
     starts, ends, confidence = np.full(count, np.nan), np.full(count, np.nan), np.ones(count)
     for place, unit in enumerate(found.units):

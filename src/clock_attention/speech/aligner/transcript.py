@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clock_attention.speech.aligner.emissions import OTHER_COLUMN
-from clock_attention.speech.aligner.graph import Graph, Unit, build
+from clock_attention.speech.aligner.graph import SearchGraph, Unit, build
 from clock_attention.speech.aligner.inventory import VOWELS, Sound, is_boundary, sounds
 from clock_attention.speech.text.phonemes import NO_WORD, Phonemes
 
@@ -27,7 +27,7 @@ class Transcript:
     """The graph of a text, and for each of its units what it is."""
 
     phonemes: Phonemes
-    graph: Graph
+    graph: SearchGraph
     kind: NDArray[np.int8]  # (units,)
     token: NDArray[np.int64]  # (units,) −1 where it is none
     word: NDArray[np.int64]  # (units,) −1 between words
@@ -88,7 +88,7 @@ def columns(sound: Sound) -> tuple[int, ...]:
     return tuple(column for column in sound.states for _ in range(shortest))
 
 
-def state_readings(graph: Graph, kind: NDArray[np.int64]) -> NDArray[np.float32]:
+def state_readings(graph: SearchGraph, kind: NDArray[np.int64]) -> NDArray[np.float32]:
     """The source clock in the middle of every state: sounds before its unit, and the part of it that has passed."""
     ends = np.cumsum(kind == PHONE)
     sizes = np.bincount(graph.unit, minlength=len(kind))

@@ -53,9 +53,9 @@ class MelConfig(BaseModel):
     @classmethod
     def preset(cls, name: str) -> MelConfig:
         """ "paper" or "hifigan"."""
-        if name not in PRESETS:
-            raise ValueError(f"unknown mel preset {name!r}; choose one of {', '.join(PRESETS)}")
-        return PRESETS[name]
+        if name not in MEL_PRESETS:
+            raise ValueError(f"unknown mel preset {name!r}; choose one of {', '.join(MEL_PRESETS)}")
+        return MEL_PRESETS[name]
 
     @property
     def frames_per_second(self) -> float:
@@ -70,7 +70,7 @@ class MelConfig(BaseModel):
         return self.n_fft // 2 if self.padding == "center" else (self.n_fft - self.hop_length) // 2
 
 
-PRESETS = {
+MEL_PRESETS = {
     # Its floor is about the power of 16-bit quantisation noise in a narrow filter: all silences look alike.
     "paper": MelConfig(),
     "hifigan": MelConfig(

@@ -41,7 +41,7 @@ SHARD_UTTERANCES = 32
 FEWEST_ALIGNED = 0.5  # of the utterances; below, text and audio do not belong together
 
 
-class TokenTimes(Protocol):
+class TimedTokens(Protocol):
     """Where the tokens of an utterance are, in seconds."""
 
     @property
@@ -57,11 +57,11 @@ class TokenTimes(Protocol):
 class PhonemeAligner(Protocol):
     """What is asked of an aligner; raises ValueError for an utterance that it cannot align."""
 
-    def align_phonemes(self, wave: Wave, sample_rate: int, phonemes: Phonemes) -> TokenTimes: ...
+    def align_phonemes(self, wave: Wave, sample_rate: int, phonemes: Phonemes) -> TimedTokens: ...
 
 
 @dataclass(frozen=True)
-class Alignment:
+class AlignmentRow:
     """One row of alignment.jsonl. `reason` says why an utterance is left out; empty where it is used."""
 
     id: str
@@ -79,7 +79,7 @@ def align_store(
     folder: Path | None = None,
     workers: int = 2,
     report: Callable[[Progress], None] = lambda progress: None,
-) -> tuple[FeatureStore, list[Alignment]]:
+) -> tuple[FeatureStore, list[AlignmentRow]]:
     """Write durations and pitch into a store; returns it with the scores of all utterances, worst first.
 
     Args:
@@ -152,7 +152,7 @@ class AlignmentWorker:
         return found, log_pitch(wave, config).astype(np.float16)
 
 
-def whole_frames(times: TokenTimes, frames: int, per_second: float, optional: Sequence[bool]) -> list[int]:
+def whole_frames(times: TimedTokens, frames: int, per_second: float, optional: Sequence[bool]) -> list[int]:
     """Frames of the silence before, of every token and of the silence after; they sum to `frames`.
 
     Boundaries go to the nearest frame. Every token takes at least one, but for those that are `optional`: a phoneme
@@ -178,14 +178,14 @@ def finalize(
     pitch: np.ndarray[Any, Any],
     least_score: float | None,
     settings: dict[str, Any],
-) -> tuple[FeatureStore, list[Alignment]]:
+) -> tuple[FeatureStore, list[AlignmentRow]]:
     """Write pitch, durations and scores, and the header last."""
     listed, utterances = [], []
     for row, utterance in zip(rows, store.utterances, strict=True):
         reason, durations = row["reason"], row["durations"]
         if durations is not None and not (row["fits"] if least_score is None else row["score"] >= least_score):
             reason, durations = "text and audio do not fit", None
-        listed.append(Alignment(utterance.id, row["score"], reason, utterance.text))
+        listed.append(AlignmentRow(utterance.id, row["score"], reason, utterance.text))
         utterances.append(replace(utterance, durations=None if durations is None else tuple(durations)))
     used = [row for row in utterances if row.durations is not None]
     listed.sort(key=lambda row: (float("-inf") if row.score is None else row.score, row.id))
@@ -240,8 +240,8 @@ def read_shard(work: Path, number: int) -> list[dict[str, Any]]:
     return rows
 
 
-def read_alignment(path: Path) -> list[Alignment]:
-    return [Alignment(**row) for row in read_rows(path / "alignment.jsonl")]
+def read_alignment(path: Path) -> list[AlignmentRow]:
+    return [AlignmentRow(**row) for row in read_rows(path / "alignment.jsonl")]
 
 
 def failures(rows: Sequence[dict[str, Any]]) -> int:

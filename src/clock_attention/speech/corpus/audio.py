@@ -12,7 +12,7 @@ from clock_attention.speech.corpus.checks import Recording, Rejected, load_recor
 from clock_attention.speech.corpus.features import Settings
 from clock_attention.speech.corpus.ljspeech import find_audio
 from clock_attention.speech.corpus.store import FeatureStore
-from clock_attention.speech.corpus.teacher import TEACHER_RATE, Reading, Teacher
+from clock_attention.speech.corpus.teacher import TEACHER_RATE, Teacher, TeacherPhrase
 
 MOST_DIFFERENCE = 0.2  # mean over the mel of an utterance, in nat: half precision and 16-bit samples stay below 0.05
 
@@ -44,7 +44,9 @@ class StoreAudio:
         row, rate = self.store.utterances[index], self.store.mel_config.sample_rate
         if self.teacher is not None:
             seed = self.store.header.get("reading_seed", 0)
-            wave = resample(self.teacher(Reading(row.id, row.group, row.text, row.speed, seed)), TEACHER_RATE, rate)
+            wave = resample(
+                self.teacher(TeacherPhrase(row.id, row.group, row.text, row.speed, seed)), TEACHER_RATE, rate
+            )
         else:
             assert self.folder is not None
             wave = load_recording(Recording(row.id, row.text, find_audio(self.folder, row.id)), rate)

@@ -34,7 +34,7 @@ class Recording:
 
 
 @dataclass(frozen=True)
-class Limits:
+class CheckBounds:
     """Bounds of the checks; frames per token far outside speech mean that text and audio do not belong together."""
 
     shortest: float = 0.3
@@ -55,7 +55,7 @@ def load_recording(recording: Recording, sample_rate: int) -> Wave:
         raise Rejected("unreadable", str(error)) from None
 
 
-def check_wave(wave: Wave, limits: Limits) -> None:
+def check_wave(wave: Wave, limits: CheckBounds) -> None:
     """Empty, broken, silent, clipped or wrongly scaled audio."""
     if len(wave) == 0:
         raise Rejected("empty", "no samples")
@@ -76,13 +76,13 @@ def check_wave(wave: Wave, limits: Limits) -> None:
         raise Rejected("clipped", f"{100 * clipped:.2f} % of samples at the limit, allowed {100 * limits.clipped:g} %")
 
 
-def check_features(mel: np.ndarray[Any, Any]) -> None:
+def check_finite(mel: np.ndarray[Any, Any]) -> None:
     """One recording with a value that is not finite would spoil the statistics of the whole corpus."""
     if not np.isfinite(mel).all():
         raise Rejected("not finite", f"{int((~np.isfinite(mel)).sum())} mel values are not finite in {mel.dtype}")
 
 
-def check_frames(seconds: float, frames: int, tokens: int, limits: Limits) -> None:
+def check_frames(seconds: float, frames: int, tokens: int, limits: CheckBounds) -> None:
     """Length in time, and against the text."""
     if seconds < limits.shortest:
         raise Rejected("too short", f"{seconds:.2f} s of speech, at least {limits.shortest:g} s")

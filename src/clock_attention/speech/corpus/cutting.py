@@ -15,7 +15,7 @@ SHORTEST_PAUSE = 0.2
 
 
 @dataclass(frozen=True)
-class Word:
+class TimedWord:
     """A word of the text and its times."""
 
     start: float
@@ -24,7 +24,7 @@ class Word:
 
 
 @dataclass(frozen=True)
-class Piece:
+class Cut:
     """From … to, in seconds, and what is said in it, where that is known."""
 
     start: float
@@ -32,7 +32,7 @@ class Piece:
     text: str | None = None
 
 
-def pieces_by_level(wave: Wave, sample_rate: int, longest: float = LONGEST_PIECE) -> list[Piece]:
+def pieces_by_level(wave: Wave, sample_rate: int, longest: float = LONGEST_PIECE) -> list[Cut]:
     """Pieces of at most `longest` seconds, cut in pauses, and at the quietest place where there is none."""
     frame = max(1, round(FRAME * sample_rate))
     count = max(1, len(wave) // frame)
@@ -44,26 +44,26 @@ def pieces_by_level(wave: Wave, sample_rate: int, longest: float = LONGEST_PIECE
         begin = cuts[-1] + most // 3  # not shorter than a third, but for the last
         cuts.append(begin + int(np.argmin(smooth[begin : cuts[-1] + most])))
     ends = [cut * FRAME for cut in cuts[1:]] + [len(wave) / sample_rate]
-    return [Piece(start, end) for start, end in zip([0.0, *ends[:-1]], ends, strict=True)]
+    return [Cut(start, end) for start, end in zip([0.0, *ends[:-1]], ends, strict=True)]
 
 
-def pieces_by_words(words: Sequence[Word], duration: float, longest: float = LONGEST_PIECE) -> list[Piece]:
+def pieces_by_words(words: Sequence[TimedWord], duration: float, longest: float = LONGEST_PIECE) -> list[Cut]:
     """Pieces of at most `longest` seconds with their words, each cut in the longest pause of its last two thirds.
 
     Where there is no pause of a fifth of a second, a piece goes on to the next pause, but not beyond one and a half
     times that: then it ends between the two words that are furthest apart. Pauses are halved between pieces.
     """
-    pieces: list[Piece] = []
+    pieces: list[Cut] = []
     first, start = 0, 0.0
     while first < len(words):
         stop, end = next_cut(words, first, longest)
         end = duration if stop == len(words) else end
-        pieces.append(Piece(start, end, " ".join(word.text for word in words[first:stop])))
+        pieces.append(Cut(start, end, " ".join(word.text for word in words[first:stop])))
         first, start = stop, end
     return pieces
 
 
-def next_cut(words: Sequence[Word], first: int, longest: float) -> tuple[int, float]:
+def next_cut(words: Sequence[TimedWord], first: int, longest: float) -> tuple[int, float]:
     """The word that the next piece begins with, and the middle of the pause before it."""
     begin = words[first].start
     if words[-1].end - begin <= longest:

@@ -15,10 +15,10 @@ from clock_attention.files import replacing, write_atomically
 from clock_attention.speech.audio.mel import MelConfig, MelSpectrogram
 from clock_attention.speech.audio.wave import resample, trim_silence
 from clock_attention.speech.corpus.checks import (
-    Limits,
+    CheckBounds,
     Recording,
     Rejected,
-    check_features,
+    check_finite,
     check_frames,
     check_wave,
     load_recording,
@@ -26,12 +26,12 @@ from clock_attention.speech.corpus.checks import (
 from clock_attention.speech.corpus.metadata import id_fault
 from clock_attention.speech.corpus.shards import Progress
 from clock_attention.speech.corpus.store import Rejection, to_json
-from clock_attention.speech.corpus.teacher import TEACHER_RATE, Reading, Teacher
+from clock_attention.speech.corpus.teacher import TEACHER_RATE, Teacher, TeacherPhrase
 from clock_attention.speech.text.lexicon import Lexicon
 from clock_attention.speech.text.phonemes import Phonemizer, UnreadableTextError, token_ids
 from clock_attention.speech.text.phonemizers import phonemizer
 
-Item = Recording | Reading
+Item = Recording | TeacherPhrase
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Settings:
     silence_db: float = 45.0
     valid: float = 0.02
     test: float = 0.02
-    limits: Limits = field(default_factory=Limits)
+    limits: CheckBounds = field(default_factory=CheckBounds)
     hours: float | None = None
     keep_audio: bool = False
     lexicon: dict[str, str] | None = None  # readings of words, as in a lexicon file
@@ -98,7 +98,7 @@ class Worker:
             phonemes = self.reader(item.text)
         except UnreadableTextError as error:
             raise Rejected("no phonemes", str(error)) from None
-        if isinstance(item, Reading):
+        if isinstance(item, TeacherPhrase):
             wave = resample(self.teacher(item), TEACHER_RATE, rate)
         else:
             wave = load_recording(item, rate)
@@ -107,7 +107,7 @@ class Worker:
         check_frames(len(wave) / rate, settings.mel.frames(len(wave)), len(phonemes), settings.limits)
         with np.errstate(over="ignore"):  # of half precision; found out below
             mel = self.mel(wave).numpy().astype(settings.dtype)
-        check_features(mel)
+        check_finite(mel)
         if settings.keep_audio:
             path = self.out / "wavs" / f"{item.id}.wav"
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -120,7 +120,7 @@ class Worker:
             "words": phonemes.words,
             "frames": len(mel),
             "group": item.group,
-            "speed": item.speed if isinstance(item, Reading) else 1.0,
+            "speed": item.speed if isinstance(item, TeacherPhrase) else 1.0,
         }
         return row, mel
 

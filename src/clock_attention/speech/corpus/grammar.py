@@ -161,7 +161,7 @@ class Grammar:
         return words[0].upper() + words[1:]
 
 
-def sentences(count: int, seed: int = 0) -> list[tuple[str, str]]:
+def generate_sentences(count: int, seed: int = 0) -> list[tuple[str, str]]:
     """`count` different sentences as (id, text)."""
     grammar = Grammar(seed)
     found: dict[str, None] = {}

@@ -8,7 +8,7 @@ from clock_attention.speech.audio.mel import MelConfig
 from clock_attention.speech.corpus.protocols import Corpus
 
 
-class Prosody(BaseModel):
+class ProsodyStatistics(BaseModel):
     """Statistics of an aligned corpus: what pitch and energy are standardised with."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
@@ -30,7 +30,7 @@ class Language(BaseModel):
     mean: tuple[float, ...]  # of each mel bin
     std: tuple[float, ...]
     mpr: float = Field(gt=0, le=1000)  # mel frames per phoneme of natural speech
-    prosody: Prosody | None = None  # of models that learn along an alignment
+    prosody: ProsodyStatistics | None = None  # of models that learn along an alignment
 
     @model_validator(mode="after")
     def _consistent(self) -> Language:
@@ -55,5 +55,7 @@ class Language(BaseModel):
             mean=tuple(store.mean.tolist()),
             std=tuple(store.std.tolist()),
             mpr=store.mpr,
-            prosody=Prosody(**{name: prosody[name] for name in Prosody.model_fields}) if prosody else None,
+            prosody=ProsodyStatistics(**{name: prosody[name] for name in ProsodyStatistics.model_fields})
+            if prosody
+            else None,
         )

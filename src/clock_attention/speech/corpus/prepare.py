@@ -32,7 +32,7 @@ from clock_attention.speech.corpus.store import (
     StoredUtterance,
     write_rows,
 )
-from clock_attention.speech.corpus.teacher import Reading
+from clock_attention.speech.corpus.teacher import TeacherPhrase
 from clock_attention.speech.text.phonemizers import phonemizer
 
 logger = logging.getLogger(__name__)
@@ -103,7 +103,7 @@ def prepare(
 
 def audio_origin(items: Sequence[Item], folder: Path | None) -> dict[str, Any]:
     """How to get the audio again: a store keeps none of it unless asked to."""
-    if isinstance(items[0], Reading):
+    if isinstance(items[0], TeacherPhrase):
         return {"reading_seed": items[0].seed}
     return {"folder": str(folder.resolve())} if folder else {}
 

@@ -10,7 +10,7 @@ from torch import Tensor
 from clock_attention.speech.audio.mel import MelConfig
 
 
-class Row(Protocol):
+class UtteranceRow(Protocol):
     """What batching asks of an utterance."""
 
     @property
@@ -30,7 +30,7 @@ class Features(Protocol):
     std: Tensor
 
     @property
-    def utterances(self) -> Sequence[Row]: ...
+    def utterances(self) -> Sequence[UtteranceRow]: ...
     def mel(self, index: int) -> Tensor: ...
     def tokens(self, index: int) -> Tensor: ...
 

@@ -42,7 +42,7 @@ class CorpusStatistics:
         )
 
 
-def draw(store: FeatureStore, path: str | Path) -> None:
+def draw_summary(store: FeatureStore, path: str | Path) -> None:
     """Histograms of length, mel-to-phoneme ratio and phonemes, and the per-bin statistics."""
     from matplotlib.figure import Figure
 

@@ -27,7 +27,7 @@ LONGEST_STEM = 40  # letters of a file's name in the ids of its lines
 
 
 @dataclass(frozen=True)
-class Reading:
+class TeacherPhrase:
     """A phrase for the teacher to read. `group` is the key of the text that it was cut from."""
 
     id: str
@@ -50,7 +50,7 @@ class Teacher:
     def __init__(self) -> None:
         self.reader = HibariPhonemizer()
 
-    def __call__(self, reading: Reading) -> Wave:
+    def __call__(self, reading: TeacherPhrase) -> Wave:
         """float32 at 24 kHz; nothing for a text with nothing to say."""
         parts = []
         for place, sentence in enumerate(self.reader.sentences(reading.text)):
@@ -84,7 +84,7 @@ def plan_readings(
     shortest: int = 15,
     longest: int = 120,
     limit: int | None = None,
-) -> list[Reading]:
+) -> list[TeacherPhrase]:
     """Lines → phrases of varied length in shuffled order, each given one of the speeds.
 
     Depends on the arguments only, and the texts and their order not on the speeds: two corpora with the same seed
@@ -101,7 +101,9 @@ def plan_readings(
     random.Random(f"order:{seed}").shuffle(phrases)
     draw = random.Random(f"speeds:{seed}")
     return [
-        Reading(id=f"{name}@{speed:g}" if speed != 1.0 else name, group=group, text=phrase, speed=speed, seed=seed)
+        TeacherPhrase(
+            id=f"{name}@{speed:g}" if speed != 1.0 else name, group=group, text=phrase, speed=speed, seed=seed
+        )
         for name, group, phrase in phrases[:limit]
         for speed in [draw.choice(speeds)]
     ]
@@ -116,7 +118,7 @@ def generate_readings(
     speeds: tuple[float, ...] = (1.0,),
     shortest: int = 15,
     longest: int = 120,
-) -> tuple[list[Reading], list[Rejection], str]:
+) -> tuple[list[TeacherPhrase], list[Rejection], str]:
     """Readings of a text file, or of generated sentences; what was rejected of the file; and what the corpus is.
 
     Args:
@@ -124,10 +126,10 @@ def generate_readings(
     """
     rejected: list[Rejection] = []
     if text is None:
-        from clock_attention.speech.corpus.grammar import sentences
+        from clock_attention.speech.corpus.grammar import generate_sentences
 
         # An hour of speech takes about 1,250 of them at natural speed.
-        lines = sentences(limit or round(2000 * (hours or 0) * max(speeds)) + 200, seed)
+        lines = generate_sentences(limit or round(2000 * (hours or 0) * max(speeds)) + 200, seed)
     else:
         lines, rejected = read_lines(text)
     readings = plan_readings(lines, seed=seed, speeds=speeds, shortest=shortest, longest=longest, limit=limit)

@@ -109,7 +109,7 @@ def markdown_chapters(text: str) -> Iterator[Chapter]:
 
 
 @dataclass
-class Document(HTMLParser):
+class XhtmlText(HTMLParser):
     """One XHTML document of an EPUB as text. The parser is lenient and expands nothing but characters."""
 
     pieces: list[str] = field(default_factory=list)
@@ -189,7 +189,7 @@ def epub_chapters(path: Path) -> Iterator[Chapter]:
                 item = items.get(reference.get("idref", ""), {})
                 if not item or "nav" in item.get("properties", "").split():
                     continue
-                document = Document()
+                document = XhtmlText()
                 document.feed(part(normpath(join(dirname(root), unquote(item.get("href", ""))))))
                 document.close()
                 yield Chapter(document.title, composed(document.text))

@@ -13,7 +13,7 @@ MOST_SECONDS = 7.0
 CLAUSE_ENDS = ",;:.!?…—)\"'”’"
 
 
-class Piece(NamedTuple):
+class TimedText(NamedTuple):
     """A word with what is written after it, and its time."""
 
     text: str
@@ -47,7 +47,7 @@ def sentence_cues(sentence: Interval, words: Sequence[Interval]) -> list[Interva
     return cues
 
 
-def written_pieces(text: str, words: Sequence[Interval]) -> Iterator[Piece]:
+def written_pieces(text: str, words: Sequence[Interval]) -> Iterator[TimedText]:
     """The words as they stand in the sentence, with their punctuation; what is longer than a cue in parts."""
     starts: list[int] = []
     reached = 0
@@ -63,10 +63,10 @@ def written_pieces(text: str, words: Sequence[Interval]) -> Iterator[Piece]:
         seconds = (word.end - word.start) / parts
         for part in range(parts):
             piece = written[part * size : (part + 1) * size].strip()
-            yield Piece(piece, word.start + part * seconds, word.start + (part + 1) * seconds)
+            yield TimedText(piece, word.start + part * seconds, word.start + (part + 1) * seconds)
 
 
-def cue_length(pieces: Sequence[Piece]) -> int:
+def cue_length(pieces: Sequence[TimedText]) -> int:
     """How many pieces the next cue takes."""
     length, most = -1, 0
     for piece in pieces:

@@ -74,7 +74,7 @@ class Span:
 
 
 @dataclass(frozen=True)
-class Document:
+class SsmlDocument:
     """The text of an SSML document, and what its elements say about it. Places count characters of `text`."""
 
     text: str
@@ -96,7 +96,7 @@ class Open:
     span: int | None = None  # its place among the spans
 
 
-def parse_ssml(source: str) -> Document:
+def parse_ssml(source: str) -> SsmlDocument:
     """Read an SSML document.
 
     Raises:
@@ -125,7 +125,7 @@ class Parser:
     breaks: list[tuple[int, float]] = field(default_factory=list)
     marks: list[tuple[int, str, int]] = field(default_factory=list)
 
-    def parse(self) -> Document:
+    def parse(self) -> SsmlDocument:
         self.expat: Any = expat.ParserCreate("utf-8")
         self.expat.buffer_text = True
         self.expat.StartElementHandler = self.start
@@ -138,7 +138,7 @@ class Parser:
             where = self.position(self.expat.ErrorByteIndex)
             reason = expat.ErrorString(error.code)
             raise SsmlError(f"{where}: not well-formed XML ({reason}); write & as &amp; and < as &lt;") from None
-        return Document(
+        return SsmlDocument(
             "".join(self.pieces), tuple(self.given), tuple(self.spans), tuple(self.breaks), tuple(self.marks)
         )
 

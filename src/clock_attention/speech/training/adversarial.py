@@ -98,6 +98,6 @@ def patches(frames: Tensor, seed: int) -> list[tuple[int, int]]:
     return [(long[c], int(torch.randint(0, int(frames[long[c]]) - WINDOW + 1, (1,), generator=draw))) for c in chosen]
 
 
-def cut(mel: Tensor, places: Sequence[tuple[int, int]]) -> Tensor:
+def cut_windows(mel: Tensor, places: Sequence[tuple[int, int]]) -> Tensor:
     """The windows (N, W, M) of a batch (B, S, M)."""
     return torch.stack([mel[item, start : start + WINDOW] for item, start in places])

@@ -14,12 +14,12 @@ from clock_attention.speech.corpus.protocols import Corpus, TimedFeatures
 from clock_attention.speech.model.aligned import AlignedModel
 from clock_attention.speech.model.config import AlignedConfig, ModelConfig
 from clock_attention.speech.model.model import SpeechModel, past_end
-from clock_attention.speech.training.adversarial import MelDiscriminator, cut, patches
+from clock_attention.speech.training.adversarial import MelDiscriminator, cut_windows, patches
 from clock_attention.speech.training.aligned import AlignedBatch, aligned_losses, collate_aligned
 from clock_attention.speech.training.batching import Batch, Plan, collate, in_order
 from clock_attention.speech.training.config import RunConfig
 from clock_attention.speech.training.losses import losses
-from clock_attention.speech.training.validation import MEASURES, draw, draw_aligned, evaluating, validate
+from clock_attention.speech.training.validation import MEASURES, draw_aligned, draw_validation, evaluating, validate
 
 
 class Recipe(ABC):
@@ -129,7 +129,7 @@ class AttentionRecipe(Recipe):
 
     def draw(self, model: nn.Module, items: list[int], folder: Path, step: int, device: torch.device) -> None:
         assert isinstance(model, SpeechModel)
-        draw(model, self.store, items, folder, step, device)
+        draw_validation(model, self.store, items, folder, step, device)
 
 
 class AlignedRecipe(Recipe):
@@ -218,7 +218,7 @@ class AlignedRecipe(Recipe):
         places = patches(batch.frames, seed=step)
         if not places:
             return none, none
-        real, fake = cut(batch.mel, places), cut(mel, places)
+        real, fake = cut_windows(batch.mel, places), cut_windows(mel, places)
         self.optimizer.zero_grad()
         self.fabric.backward(self.discriminator.discriminator_loss(real, fake))
         self.optimizer.step()

@@ -77,7 +77,9 @@ def matrices(model: SpeechModel, weights: Tensor, frames: Tensor, tokens: Tensor
     return attention_matrices(weights.float(), steps, tokens + model.config.autoregressive, heads="diagonal")
 
 
-def draw(model: SpeechModel, store: Features, items: list[int], folder: Path, step: int, device: torch.device) -> None:
+def draw_validation(
+    model: SpeechModel, store: Features, items: list[int], folder: Path, step: int, device: torch.device
+) -> None:
     """One PNG per item: every layer's attention, the predicted and the true mel."""
     folder.mkdir(parents=True, exist_ok=True)
     for plan in in_order(store, items, 1):

@@ -21,14 +21,14 @@ from clock_attention.speech.audio.mel import MelSpectrogram
 from clock_attention.speech.audio.wave import resample
 from clock_attention.speech.half import bfloat16_where_fast
 from clock_attention.speech.vocoder.harmonic import (
-    BINS,
     PITCH_CLASSES,
     RATE,
+    SPECTRUM_BINS,
     HarmonicConfig,
     HarmonicNetwork,
     between,
     mel_places,
-    normalised,
+    normalised_mel,
     pitch_classes,
 )
 from clock_attention.speech.vocoder.harmonic_synthesis import LEAST_HERTZ
@@ -92,7 +92,7 @@ class TeacherDecoder:
         for part in ("weight", "bias"):
             state[f"norm.{part}"] = self.weights[f"m.dec_norm.{part}"]
         # The third of five spectra is white noise 50 dB below the voice: left out.
-        kept = np.r_[0 : 2 * BINS, 3 * BINS : 5 * BINS]
+        kept = np.r_[0 : 2 * SPECTRUM_BINS, 3 * SPECTRUM_BINS : 5 * SPECTRUM_BINS]
         state["head.weight"] = self.dequantised("/head/Transpose_output_0")[kept]
         state["head.bias"] = self.weights["m.head.bias"][kept]
         return {name: torch.from_numpy(np.array(value)) for name, value in state.items()}
@@ -195,7 +195,7 @@ def distillation_losses(
     inner = slice(4, -4)  # what a crop's mel fully shows
     with bfloat16_where_fast(mel):
         read = network.features(mel, frequency, places)
-        classes, voicing = network.pitch(normalised(mel))
+        classes, voicing = network.pitch(normalised_mel(mel))
     losses = {"features": ((read.float() - features) / std)[:, inner].square().mean()}
     losses |= pitch_losses(classes.float(), voicing.float(), frequency, places)
     if step >= options.feature_steps:
@@ -221,8 +221,8 @@ def pitch_losses(classes: Tensor, voicing: Tensor, frequency: Tensor, places: Te
 
 def spectra_distance(made: Tensor, true: Tensor) -> Tensor:
     """Log magnitudes and, where they are loud, phases; (B, N, 4 · BINS) twice."""
-    loudness, turn, rest, phase = made.split(BINS, -1)
-    true_loudness, true_turn, true_rest, true_phase = true.split(BINS, -1)
+    loudness, turn, rest, phase = made.split(SPECTRUM_BINS, -1)
+    true_loudness, true_turn, true_rest, true_phase = true.split(SPECTRUM_BINS, -1)
     total = made.new_zeros(())
     for ours, theirs in ((loudness, true_loudness), (rest, true_rest)):
         total = total + (ours.clamp(min=FAINTEST) - theirs.clamp(min=FAINTEST)).abs().mean()

@@ -20,12 +20,12 @@ from safetensors import SafetensorError
 from torch import Tensor, nn
 from torch.nn.functional import gelu
 
-from clock_attention.speech.audio.mel import PRESETS, MelConfig
+from clock_attention.speech.audio.mel import MEL_PRESETS, MelConfig
 from clock_attention.speech.vocoder.checked_weights import read_weights_file
 from clock_attention.speech.vocoder.hifigan import VocoderError
 
 RATE, FFT, HOP = 24000, 1200, 300  # of the spectra that the network draws
-BINS = FFT // 2 + 1
+SPECTRUM_BINS = FFT // 2 + 1
 # A mel is normalised by these before the first layer: about the mean and deviation of speech.
 MEL_MEAN, MEL_SCALE = -5.0, 2.2
 LOWEST_PITCH, HIGHEST_PITCH, PITCH_CLASSES = 60.0, 600.0, 192
@@ -51,7 +51,7 @@ class HarmonicConfig(BaseModel):
     hidden: Width = 768
     pitch_width: Width = 160
     pitch_layers: Layers = 4
-    mel: MelConfig = PRESETS["hifigan"]
+    mel: MelConfig = MEL_PRESETS["hifigan"]
 
     @model_validator(mode="after")
     def _known_mel(self) -> HarmonicConfig:
@@ -89,7 +89,7 @@ class HarmonicConfig(BaseModel):
         return INPUT_KERNEL // 2 + BLOCK_KERNEL // 2 * (self.middle_layers + self.layers)
 
 
-class Block(nn.Module):
+class ConvNeXtBlock(nn.Module):
     """ConvNeXt block over time, channels last."""
 
     def __init__(self, width: int, hidden: int) -> None:
@@ -120,7 +120,7 @@ class PitchNetwork(nn.Module):
     def __init__(self, n_mels: int, width: int, layers: int) -> None:
         super().__init__()
         self.input = InputConv(n_mels, width)
-        self.blocks = nn.ModuleList(Block(width, 2 * width) for _ in range(layers))
+        self.blocks = nn.ModuleList(ConvNeXtBlock(width, 2 * width) for _ in range(layers))
         self.norm = nn.LayerNorm(width)
         self.output = nn.Linear(width, PITCH_CLASSES + 1)
 
@@ -140,13 +140,17 @@ class HarmonicNetwork(nn.Module):
         self.config = config
         self.pitch = PitchNetwork(config.mel.n_mels, config.pitch_width, config.pitch_layers)
         self.input = InputConv(config.mel.n_mels, config.width)
-        self.front = nn.ModuleList(Block(config.width, config.reader_hidden) for _ in range(config.front_layers))
+        self.front = nn.ModuleList(
+            ConvNeXtBlock(config.width, config.reader_hidden) for _ in range(config.front_layers)
+        )
         self.pitch_input = InputConv(2, config.width)
-        self.middle = nn.ModuleList(Block(config.width, config.reader_hidden) for _ in range(config.middle_layers))
+        self.middle = nn.ModuleList(
+            ConvNeXtBlock(config.width, config.reader_hidden) for _ in range(config.middle_layers)
+        )
         self.bridge = nn.Linear(config.width, config.width)
-        self.decoder = nn.ModuleList(Block(config.width, config.hidden) for _ in range(config.layers))
+        self.decoder = nn.ModuleList(ConvNeXtBlock(config.width, config.hidden) for _ in range(config.layers))
         self.norm = nn.LayerNorm(config.width)
-        self.head = nn.Linear(config.width, 4 * BINS)
+        self.head = nn.Linear(config.width, 4 * SPECTRUM_BINS)
 
     def forward(self, mel: Tensor, frequency: Tensor, places: Tensor) -> Tensor:
         """log-mel (B, T, n_mels), F0 (B, N), 0 where unvoiced, and where among the mel frames each is (N,)
@@ -155,7 +159,7 @@ class HarmonicNetwork(nn.Module):
 
     def features(self, mel: Tensor, frequency: Tensor, places: Tensor) -> Tensor:
         """What the decoder reads (B, N, width)."""
-        x = self.input(normalised(mel))
+        x = self.input(normalised_mel(mel))
         for block in self.front:
             x = block(x)
         voiced = (frequency > 0).to(x.dtype)
@@ -172,12 +176,12 @@ class HarmonicNetwork(nn.Module):
 
     def frequency(self, mel: Tensor, places: Tensor) -> Tensor:
         """F0 in Hz at the places (B, N); 0 where there is no voice."""
-        classes, voicing = self.pitch(normalised(mel))
+        classes, voicing = self.pitch(normalised_mel(mel))
         voiced = between(voicing[..., None].float(), places)[..., 0] > 0
         return pitch_of(between(classes.float(), places)) * voiced
 
 
-def normalised(mel: Tensor) -> Tensor:
+def normalised_mel(mel: Tensor) -> Tensor:
     return (mel - MEL_MEAN) / MEL_SCALE
 
 

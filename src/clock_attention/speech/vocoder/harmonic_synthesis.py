@@ -20,11 +20,11 @@ from torch.nn.functional import pad
 from clock_attention.speech.audio.mel import MelConfig
 from clock_attention.speech.audio.wave import Wave
 from clock_attention.speech.vocoder.harmonic import (
-    BINS,
     FFT,
     HOP,
     LOUDEST,
     RATE,
+    SPECTRUM_BINS,
     HarmonicNetwork,
     load_network,
     mel_places,
@@ -76,7 +76,7 @@ def spectrum_of_pulses(wave: Tensor, window: Tensor) -> Tensor:
 
 def filled_spectra(drawn: Tensor, source: Tensor) -> Tensor:
     """What the network drew (..., N, 4 · BINS) and the spectra of pulses (..., N, BINS) → spectra of the wave."""
-    loudness, turn, rest, phase = drawn.float().split(BINS, -1)
+    loudness, turn, rest, phase = drawn.float().split(SPECTRUM_BINS, -1)
     voice = torch.polar(loudness.clamp(max=LOUDEST).exp(), math.pi * torch.tanh(turn)) * source
     return voice + torch.polar(rest.clamp(max=LOUDEST).exp(), phase)
 
@@ -133,7 +133,7 @@ class HarmonicVocoder:
 
     def stream(self, pieces: Iterable[Tensor]) -> Iterator[Wave]:
         """Waves as soon as the frames that they depend on are there. Joined, they are the wave of the joined mel."""
-        synthesis = Synthesis(self)
+        synthesis = HarmonicStream(self)
         for mel in pieces:
             if mel.ndim != 2 or mel.shape[1] != self.mel.n_mels:
                 raise ValueError(
@@ -143,7 +143,7 @@ class HarmonicVocoder:
         yield from synthesis.finish()
 
 
-class Synthesis:
+class HarmonicStream:
     """One utterance in the making: what is still needed of its mel, the phase, and samples not yet resampled."""
 
     def __init__(self, vocoder: HarmonicVocoder) -> None:

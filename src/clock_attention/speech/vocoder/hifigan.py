@@ -13,7 +13,7 @@ from pydantic import BaseModel, Field, ValidationError, model_validator
 from torch import Tensor, nn
 from torch.nn.functional import leaky_relu
 
-from clock_attention.speech.audio.mel import PRESETS, MelConfig
+from clock_attention.speech.audio.mel import MEL_PRESETS, MelConfig
 from clock_attention.speech.model.weights import load_torch, weights_fault
 from clock_attention.speech.vocoder.checked_weights import read_weights_file
 
@@ -39,20 +39,20 @@ class VocoderError(ValueError):
 
 
 # Bounds far above any published generator: a configuration is a few bytes from anybody, and the memory is ours.
-Whole = Annotated[int, Field(strict=True, ge=1, le=64)]
+SmallCount = Annotated[int, Field(strict=True, ge=1, le=64)]
 Kernel = Annotated[int, Field(strict=True, ge=1, le=256)]
-Stages = Annotated[tuple[Whole, ...], Field(min_length=1, max_length=8)]
+StageSizes = Annotated[tuple[SmallCount, ...], Field(min_length=1, max_length=8)]
 Kernels = Annotated[tuple[Kernel, ...], Field(min_length=1, max_length=8)]
 
 
 class GeneratorOptions(BaseModel):
     """What the generator needs of a `config.json`, checked: consistent sizes that fit into memory."""
 
-    upsample_rates: Stages
+    upsample_rates: StageSizes
     upsample_kernel_sizes: Kernels
     upsample_initial_channel: Annotated[int, Field(strict=True, ge=1, le=4096)]
     resblock_kernel_sizes: Kernels
-    resblock_dilation_sizes: Annotated[tuple[Stages, ...], Field(min_length=1, max_length=8)]
+    resblock_dilation_sizes: Annotated[tuple[StageSizes, ...], Field(min_length=1, max_length=8)]
 
     @model_validator(mode="after")
     def _consistent(self) -> GeneratorOptions:
@@ -80,7 +80,7 @@ class HifiganConfig:
     upsample_initial_channel: int = 512
     resblock_kernel_sizes: tuple[int, ...] = (3, 7, 11)
     resblock_dilation_sizes: tuple[tuple[int, ...], ...] = ((1, 3, 5),) * 3
-    mel: MelConfig = PRESETS["hifigan"]
+    mel: MelConfig = MEL_PRESETS["hifigan"]
 
     @classmethod
     def read(cls, path: Path) -> HifiganConfig:
@@ -100,7 +100,7 @@ class HifiganConfig:
             )
         try:
             mel = MelConfig(
-                **PRESETS["hifigan"].model_dump(exclude=set(MEL_FIELDS)),
+                **MEL_PRESETS["hifigan"].model_dump(exclude=set(MEL_FIELDS)),
                 **{ours: table[theirs] for ours, theirs in MEL_FIELDS.items() if ours != "f_max"},
                 # Published configurations write null for "up to the Nyquist frequency".
                 f_max=table["sampling_rate"] / 2 if table["fmax"] is None else table["fmax"],

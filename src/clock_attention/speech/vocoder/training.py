@@ -26,7 +26,7 @@ from clock_attention.speech.vocoder.harmonic import (
     HarmonicNetwork,
     load_network,
     mel_places,
-    normalised,
+    normalised_mel,
 )
 from clock_attention.speech.vocoder.harmonic_synthesis import (
     excitation,
@@ -148,7 +148,7 @@ class VocoderRun:
         mel = mel + torch.randn_like(mel) * options.mel_noise * torch.rand(len(mel), 1, 1)
         with bfloat16_where_fast(mel):
             drawn = network(mel, frequency, self.places)
-            classes, voicing = network.pitch(normalised(mel))
+            classes, voicing = network.pitch(normalised_mel(mel))
         pitch = pitch_losses(classes.float(), voicing.float(), frequency, self.places)
         inner = slice(EDGE * HOP, -EDGE * HOP)
         made = synthesised(drawn, frequency, torch.rand(len(mel), dtype=torch.float64))[:, inner]

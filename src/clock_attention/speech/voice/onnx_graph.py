@@ -16,7 +16,7 @@ IR_VERSION = 8  # the oldest format that has this opset: newer ones are refused 
 LEAST_HALF = 4096  # values of a constant that is worth storing in half precision, where that loses nothing
 
 
-class Graph:
+class OnnxGraph:
     """Nodes and weights so far; every method adds one operation and returns the name of its output.
 
     Numbers and arrays may stand where a tensor can, and become constants.
@@ -147,7 +147,7 @@ Shapes = Mapping[str, tuple[int, Sequence[str | int]]]
 
 
 def proto_of(
-    graph: Graph, inputs: Shapes, outputs: Shapes, metadata: Mapping[str, str] | None = None
+    graph: OnnxGraph, inputs: Shapes, outputs: Shapes, metadata: Mapping[str, str] | None = None
 ) -> onnx.ModelProto:
     """A checked model. Weights that are whole in half precision are stored so."""
     nodes, weights = [], []

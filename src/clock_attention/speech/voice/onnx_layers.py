@@ -14,12 +14,12 @@ from clock_attention import ClockAttention
 from clock_attention.speech.model.cross_attention import LaropeAttention, UniformAttention
 from clock_attention.speech.model.layers import DecoderLayer, EncoderLayer, FeedForward, Postnet, SelfAttention
 from clock_attention.speech.model.length import LengthModel
-from clock_attention.speech.voice.onnx_graph import Graph
+from clock_attention.speech.voice.onnx_graph import OnnxGraph
 
 FLOAT, DOUBLE, INT64 = TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.INT64
 
 
-class AcousticGraph(Graph):
+class AcousticGraph(OnnxGraph):
     """`SpeechModel.synthesise` for parallel decoding, layer by layer; the layers' own code says why."""
 
     def sinusoids(self, position: str, width: int) -> str:

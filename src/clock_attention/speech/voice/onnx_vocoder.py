@@ -9,7 +9,6 @@ import onnx
 from torch import nn
 
 from clock_attention.speech.vocoder.harmonic import (
-    BINS,
     HIGHEST_PITCH,
     LOWEST_PITCH,
     MEL_MEAN,
@@ -18,17 +17,18 @@ from clock_attention.speech.vocoder.harmonic import (
     NEIGHBOURS,
     PITCH_CLASSES,
     PITCH_SCALE,
-    Block,
+    SPECTRUM_BINS,
+    ConvNeXtBlock,
     HarmonicNetwork,
     PitchNetwork,
 )
 from clock_attention.speech.vocoder.hifigan import LAST_SLOPE, SLOPE, Generator, ResidualBlock, load_generator
 from clock_attention.speech.vocoder.vocoder import Hifigan
-from clock_attention.speech.voice.onnx_graph import Graph, Shapes, proto_of
+from clock_attention.speech.voice.onnx_graph import OnnxGraph, Shapes, proto_of
 from clock_attention.speech.voice.onnx_layers import DOUBLE, FLOAT, INT64
 
 
-class VocoderGraph(Graph):
+class VocoderGraph(OnnxGraph):
     """Channels first, as convolutions want it: (1, C, L)."""
 
     def convolution(self, x: str, layer: nn.Module, slope: float | None = None) -> str:
@@ -63,11 +63,11 @@ class VocoderGraph(Graph):
         return self.add("Tanh", self.convolution(x, generator.conv_post, LAST_SLOPE))
 
 
-class HarmonicGraph(Graph):
+class HarmonicGraph(OnnxGraph):
     """`HarmonicNetwork`, channels last: (1, L, C)."""
 
     def block(self, x: str, block: nn.Module) -> str:
-        assert isinstance(block, Block)
+        assert isinstance(block, ConvNeXtBlock)
         y = self.norm(self.over_time(x, block.depthwise), block.norm)
         y = self.linear(self.gelu(self.linear(y, block.inner)), block.outer)
         return self.plus(x, self.times(y, block.scale))
@@ -130,9 +130,11 @@ def harmonic_graph(network: HarmonicNetwork) -> onnx.ModelProto:
     frequency = graph.frequency(mel, network.pitch, around)
     drawn = graph.drawn(mel, frequency, network, around)
     graph.add("Reshape", frequency, graph.value([-1], np.int64), output="frequency")
-    graph.add("Reshape", drawn, graph.value([-1, 4 * BINS], np.int64), output="drawn")
+    graph.add("Reshape", drawn, graph.value([-1, 4 * SPECTRUM_BINS], np.int64), output="drawn")
     inputs: Shapes = {"mel": (FLOAT, ["one", "frames", network.config.mel.n_mels]), "places": (DOUBLE, ["spectra"])}
-    return proto_of(graph, inputs, {"frequency": (FLOAT, ["spectra"]), "drawn": (FLOAT, ["spectra", 4 * BINS])})
+    return proto_of(
+        graph, inputs, {"frequency": (FLOAT, ["spectra"]), "drawn": (FLOAT, ["spectra", 4 * SPECTRUM_BINS])}
+    )
 
 
 def hifigan_graph(vocoder: Hifigan) -> onnx.ModelProto:

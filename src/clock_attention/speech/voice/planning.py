@@ -22,7 +22,7 @@ from clock_attention.speech.text.phonemes import (
     UnreadableTextError,
     Word,
 )
-from clock_attention.speech.text.sentences import Sentence as WrittenSentence
+from clock_attention.speech.text.sentences import Sentence
 from clock_attention.speech.voice.pacing import (
     FEWEST_FRAMES,
     PARAGRAPH,
@@ -33,7 +33,7 @@ from clock_attention.speech.voice.pacing import (
     share_frames,
 )
 from clock_attention.speech.voice.request import Request, count_words, is_word
-from clock_attention.speech.voice.score import PhraseTiming, Row, paced, requests, solve, split
+from clock_attention.speech.voice.score import PhraseTiming, TimingRow, paced, requests, solve, split
 
 logger = logging.getLogger(__name__)
 
@@ -66,7 +66,7 @@ class PlannedVoice(Protocol):
 
 
 @dataclass(frozen=True)
-class Sentence:
+class PlannedSentence:
     """A sentence that is ready to be spoken."""
 
     text: str
@@ -100,9 +100,11 @@ class PhrasePlan(NamedTuple):
         return self.pause + (0 if self.durations is None else int(self.durations.sum()))
 
 
-def within(voice: PlannedVoice, sentences: Iterable[Sentence], pacing: Pacing, seconds: float) -> list[Sentence]:
+def within(
+    voice: PlannedVoice, sentences: Iterable[PlannedSentence], pacing: Pacing, seconds: float
+) -> list[PlannedSentence]:
     """The sentences, if they will not last longer than that: by the length model, in a hundredth of the time."""
-    found: list[Sentence] = []
+    found: list[PlannedSentence] = []
     expected = 0.0
     for sentence in sentences:
         found.append(sentence)
@@ -116,8 +118,8 @@ def within(voice: PlannedVoice, sentences: Iterable[Sentence], pacing: Pacing, s
 
 
 def planned_within(
-    voice: PlannedVoice, planned: Iterable[tuple[Sentence, list[PhrasePlan]]], seconds: float
-) -> list[tuple[Sentence, list[PhrasePlan]]]:
+    voice: PlannedVoice, planned: Iterable[tuple[PlannedSentence, list[PhrasePlan]]], seconds: float
+) -> list[tuple[PlannedSentence, list[PhrasePlan]]]:
     """Planned sentences, if they will not last longer than that."""
     found = []
     frames = 0
@@ -142,13 +144,13 @@ def estimated_seconds(voice: PlannedVoice, phrases: Sequence[Phrase], pacing: Pa
     return pauses + sum(natural_lengths(voice, phrases)) / (pacing.pace or 1.0) / voice.frames_per_second
 
 
-def readings(voice: PlannedVoice, request: Request) -> Iterator[Sentence]:
+def readings(voice: PlannedVoice, request: Request) -> Iterator[PlannedSentence]:
     """The readable sentences of a text, each but the last closed by a boundary token that can hold the pause."""
-    previous: tuple[WrittenSentence, Phonemes, int, int] | None = None
+    previous: tuple[Sentence, Phonemes, int, int] | None = None
     opened, stop = 0, 0  # words that have been handed out, and words so far
     asked = request.controlled or bool(request.controls.marks)
 
-    def ready(closes: bool) -> Sentence:
+    def ready(closes: bool) -> PlannedSentence:
         assert previous is not None
         written, phonemes, first, end = previous
         numbers = word_numbers(voice, written, end) if asked else ()
@@ -158,7 +160,7 @@ def readings(voice: PlannedVoice, request: Request) -> Iterator[Sentence]:
             pause = request.pause * (PARAGRAPH if written.ends_paragraph else 1)
         controls = request.controls.of(first, end, closes=closes) if asked else UNCONTROLLED
         phrases = cut_phrases(phonemes, pause, voice.longest_phrase)
-        return Sentence(written.text, phonemes, phrases, first, end, numbers, controls, first == 0, closes)
+        return PlannedSentence(written.text, phonemes, phrases, first, end, numbers, controls, first == 0, closes)
 
     for sentence in request.sentences:
         stop += count_words(sentence)
@@ -175,7 +177,7 @@ def readings(voice: PlannedVoice, request: Request) -> Iterator[Sentence]:
         yield ready(closes=True)
 
 
-def word_numbers(voice: PlannedVoice, sentence: WrittenSentence, stop: int) -> tuple[int, ...]:
+def word_numbers(voice: PlannedVoice, sentence: Sentence, stop: int) -> tuple[int, ...]:
     """The numbers in the text of those words of a sentence that have phonemes; its last is the one before `stop`."""
     words = [
         unit
@@ -187,8 +189,8 @@ def word_numbers(voice: PlannedVoice, sentence: WrittenSentence, stop: int) -> t
 
 
 def plans(
-    voice: PlannedVoice, sentences: Iterable[Sentence], request: Request
-) -> Iterator[tuple[Sentence, list[PhrasePlan]]]:
+    voice: PlannedVoice, sentences: Iterable[PlannedSentence], request: Request
+) -> Iterator[tuple[PlannedSentence, list[PhrasePlan]]]:
     """Each sentence with the plans of its phrases. What has to fit into a given whole is planned before it begins."""
     if not request.timed:
         yield from plain_plans(voice, sentences, request)
@@ -206,8 +208,8 @@ def plans(
 
 
 def plain_plans(
-    voice: PlannedVoice, sentences: Iterable[Sentence], request: Request
-) -> Iterator[tuple[Sentence, list[PhrasePlan]]]:
+    voice: PlannedVoice, sentences: Iterable[PlannedSentence], request: Request
+) -> Iterator[tuple[PlannedSentence, list[PhrasePlan]]]:
     """Lengths by pace, or shares of the whole duration; the model divides each phrase among its tokens."""
     lengths: Iterator[int] | None = None
     pacing, rate = request.pacing, voice.frames_per_second
@@ -233,9 +235,9 @@ def crosses(request: Request) -> bool:
     return any(ends[bisect_right(ends, stretch.first)] < stretch.stop for stretch in request.controls.stretches if ends)
 
 
-def row_plans(voice: PlannedVoice, sentences: Sequence[Sentence], request: Request) -> list[list[PhrasePlan]]:
+def row_plans(voice: PlannedVoice, sentences: Sequence[PlannedSentence], request: Request) -> list[list[PhrasePlan]]:
     """Whole frames of every token of these sentences."""
-    row = Row(timings(voice, sentences, request.pacing), 1 / voice.frames_per_second)
+    row = TimingRow(timings(voice, sentences, request.pacing), 1 / voice.frames_per_second)
     controls = request.controls if len(sentences) > 1 else sentences[0].controls
     pace = request.pacing.pace or 1.0
     total = None
@@ -258,7 +260,7 @@ def row_plans(voice: PlannedVoice, sentences: Sequence[Sentence], request: Reque
     ]
 
 
-def timings(voice: PlannedVoice, sentences: Sequence[Sentence], pacing: Pacing) -> list[list[PhraseTiming]]:
+def timings(voice: PlannedVoice, sentences: Sequence[PlannedSentence], pacing: Pacing) -> list[list[PhraseTiming]]:
     """Natural frames of every token; with `mpr`, in that proportion to the number of phonemes."""
     phrases = [(sentence, phrase) for sentence in sentences for phrase in sentence.phrases]
     found: list[PhraseTiming] = []
@@ -279,7 +281,7 @@ def timings(voice: PlannedVoice, sentences: Sequence[Sentence], pacing: Pacing) 
     return [[next(shared) for _ in sentence.phrases] for sentence in sentences]
 
 
-def entry_tokens(sentences: Sequence[Sentence]) -> list[str]:
+def entry_tokens(sentences: Sequence[PlannedSentence]) -> list[str]:
     """The phoneme of each entry of a row, "" for silences, pauses and boundaries."""
     found: list[str] = []
     for sentence in sentences:
@@ -289,7 +291,9 @@ def entry_tokens(sentences: Sequence[Sentence]) -> list[str]:
     return found
 
 
-def contours(sentence: Sentence, phrase: Phrase, request: Request) -> tuple[FloatArray | None, FloatArray | None]:
+def contours(
+    sentence: PlannedSentence, phrase: Phrase, request: Request
+) -> tuple[FloatArray | None, FloatArray | None]:
     """Semitones and decibels of the silence before, every token and the silence after; None where nothing is asked."""
     base, words = request.prosody, sentence.controls.prosody
     found = [base]

@@ -19,7 +19,7 @@ from clock_attention.speech.text.controls import (
 )
 from clock_attention.speech.text.lexicon import Lexicon, built_in
 from clock_attention.speech.text.sentences import Sentence, in_parts, sentences, sentences_of
-from clock_attention.speech.text.ssml import Document, SsmlError, parse_ssml
+from clock_attention.speech.text.ssml import SsmlDocument, SsmlError, parse_ssml
 from clock_attention.speech.text.tokens import Kind, Token
 from clock_attention.speech.voice.pacing import PAUSE, Pacing, parse_duration
 from clock_attention.speech.voice.timeline import Timeline
@@ -45,7 +45,7 @@ class Request:
     controls: Controls = UNCONTROLLED
     keep: Keep = "pace"  # of the words that are not controlled: their pace, or the total
     timeline: Timeline | None = None
-    document: Document | None = None  # the SSML that the text was taken from
+    document: SsmlDocument | None = None  # the SSML that the text was taken from
     words: Mapping[int, WordControl] | None = None  # what was asked for by number
 
     @classmethod
@@ -157,7 +157,7 @@ def with_words(controls: Controls, words: Mapping[int, WordControl]) -> Controls
     return replace(controls, prosody=prosody, stretches=tuple(stretches))
 
 
-def read_document(document: Document, lexicon: Lexicon) -> tuple[tuple[Sentence, ...], Controls]:
+def read_document(document: SsmlDocument, lexicon: Lexicon) -> tuple[tuple[Sentence, ...], Controls]:
     """Sentences of an SSML document, and what it asks for by the numbers of their words."""
     found = list(short_sentences(sentences_of(document.text, document.given, lexicon)))
     origin = plain(document.text).origin

@@ -42,7 +42,7 @@ class Fixed:
 
 
 @dataclass
-class Row:
+class TimingRow:
     """The entries of one or more sentences."""
 
     sentences: Sequence[Sequence[PhraseTiming]]
@@ -108,7 +108,7 @@ class Row:
         return [Fixed(start, stop, frames, what)]
 
 
-def requests(row: Row, controls: Controls, *, opens: bool = True, closes: bool = True) -> list[Fixed]:
+def requests(row: TimingRow, controls: Controls, *, opens: bool = True, closes: bool = True) -> list[Fixed]:
     """The breaks and stretches of a row."""
     fixed: list[Fixed] = []
     for word, seconds in controls.breaks.items():
@@ -125,7 +125,7 @@ def requests(row: Row, controls: Controls, *, opens: bool = True, closes: bool =
     return fixed
 
 
-def paced(row: Row, controls: Mapping[int, Prosody], pace: float) -> FloatArray:
+def paced(row: TimingRow, controls: Mapping[int, Prosody], pace: float) -> FloatArray:
     """Natural frames at a pace, and at the paces of single words."""
     factor = np.full(len(row.natural), pace)
     for word, prosody in controls.items():
@@ -135,7 +135,7 @@ def paced(row: Row, controls: Mapping[int, Prosody], pace: float) -> FloatArray:
     return row.natural / factor
 
 
-def solve(row: Row, wanted: FloatArray, fixed: Sequence[Fixed], total: int | None) -> IntArray:
+def solve(row: TimingRow, wanted: FloatArray, fixed: Sequence[Fixed], total: int | None) -> IntArray:
     """Whole frames of every entry: the fixed ones exact, the others as wanted, or as the total leaves to them."""
     durations = np.zeros(len(wanted), np.int64)
     free = np.ones(len(wanted), bool)
@@ -195,7 +195,7 @@ def edges(starts: NDArray[np.int64], ends: NDArray[np.int64], least: IntArray, t
     return starts, ends
 
 
-def split(row: Row, durations: IntArray) -> list[list[tuple[IntArray, int]]]:
+def split(row: TimingRow, durations: IntArray) -> list[list[tuple[IntArray, int]]]:
     """For each sentence and phrase: frames of its tokens with the closing silences (T + 2,), and of the pause."""
     found, reached = [], 0
     for sentence in row.sentences:

@@ -33,7 +33,7 @@ from clock_attention.speech.voice.intonation import question_rise
 from clock_attention.speech.voice.pacing import Pacing
 from clock_attention.speech.voice.planning import (
     PhrasePlan,
-    Sentence,
+    PlannedSentence,
     planned_within,
     plans,
     readings,
@@ -212,7 +212,7 @@ def check_controls(voice: VoiceFolder, request: Request) -> None:
 
 def spoken(
     voice: VoiceFolder,
-    planned: Iterable[tuple[Sentence, Sequence[PhrasePlan]]],
+    planned: Iterable[tuple[PlannedSentence, Sequence[PhrasePlan]]],
     request: Request,
     vocoder: Vocoder,
 ) -> Iterator[Speech]:
@@ -225,7 +225,7 @@ def spoken(
 
 
 def say(
-    voice: VoiceFolder, sentence: Sentence, phrase_plans: Sequence[PhrasePlan], pacing: Pacing, vocoder: Vocoder
+    voice: VoiceFolder, sentence: PlannedSentence, phrase_plans: Sequence[PhrasePlan], pacing: Pacing, vocoder: Vocoder
 ) -> Speech:
     """One sentence, phrase by phrase, each followed by its pause."""
     hop, rate = voice.language.mel.hop_length, voice.frames_per_second
@@ -274,7 +274,7 @@ def say(
     )
 
 
-def mark_times(sentence: Sentence, words: Sequence[Interval]) -> Iterator[Interval]:
+def mark_times(sentence: PlannedSentence, words: Sequence[Interval]) -> Iterator[Interval]:
     """Marks as intervals without length: where the next word begins, or before a break where the last one ends."""
     for mark in sentence.controls.marks:
         place = bisect_left(sentence.numbers, mark.word)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from clock_attention.speech.text.characters import fold
-from clock_attention.speech.voice.score import Fixed, Row, edges
+from clock_attention.speech.voice.score import Fixed, TimingRow, edges
 from clock_attention.timestamps import SNAP, Interval
 
 logger = logging.getLogger(__name__)
@@ -66,7 +66,7 @@ class Timeline:
             raise ValueError(f"timeline: lasts {seconds:g} s, but has words up to {last:g} s")
         return cls(sounding(words), sounding(phones), last if seconds is None else float(seconds))
 
-    def fixed(self, row: Row, tokens: Sequence[str], labels: Mapping[int, str]) -> tuple[list[Fixed], int]:
+    def fixed(self, row: TimingRow, tokens: Sequence[str], labels: Mapping[int, str]) -> tuple[list[Fixed], int]:
         """What the timeline asks of a row, and the frames of the whole.
 
         Args:
@@ -100,7 +100,7 @@ class Timeline:
                 )
 
     def placed(
-        self, row: Row, given: Sequence[Interval], units: Sequence[tuple[int, int]], most: int
+        self, row: TimingRow, given: Sequence[Interval], units: Sequence[tuple[int, int]], most: int
     ) -> tuple[list[Fixed], int]:
         total = row.frames(self.seconds)
         wanted_starts = np.array([row.frames(interval.start) for interval in given])

@@ -9,7 +9,7 @@ from clock_attention.speech.text.rules.endings import with_stop
 from clock_attention.speech.text.tokens import Kind, Part, Reading, Rule, left_of, right_of
 
 
-def read_clock(match: re.Match[str]) -> Reading:
+def read_time_of_day(match: re.Match[str]) -> Reading:
     hours, minutes = int(match[1]), int(match[2])
     if hours > 24 or minutes > 59:
         return None
@@ -53,7 +53,7 @@ def read_hours_and_minutes(match: re.Match[str]) -> Reading:
 
 RULES = [
     Rule(Kind.TIME, "d", re.compile(r"(\d{1,2}):([0-5]\d):([0-5]\d)(?![\d:])"), read_stopwatch),
-    Rule(Kind.TIME, "d", re.compile(r"(\d{1,2}):(\d{2})(?![\d:])"), read_clock),
+    Rule(Kind.TIME, "d", re.compile(r"(\d{1,2}):(\d{2})(?![\d:])"), read_time_of_day),
     Rule(Kind.NUMBER, "d", re.compile(r"(\d{1,4}):(\d{1,4})(?![\d:])"), read_ratio),
     Rule(
         Kind.TIME,
