@@ -346,17 +346,17 @@ def forced_alignment() -> str:
     if found.get("flite"):
         flite = found["flite"]["phones"]["median"]
         rows.append(
-            ["phones of an unheard flite voice, median", f"{bracketed(flite)} ms", "–", "–", "≤ 8 ms", "≤ 5 ms"]
+            ["phones of a flite voice not in training, median", f"{bracketed(flite)} ms", "–", "–", "≤ 8 ms", "≤ 5 ms"]
         )
     speed, other_speed = (f"{system['times real time, one core']:.0f} ×" for system in (ours, theirs))
     rows.append(["speed on one core, times real time", speed, "–", other_speed, "≥ 50 ×", "≥ 150 ×"])
     accuracy = f"{found['wrong text']['accuracy']:.1f} %"
-    rows.append(["right and wrong texts told apart", accuracy, "–", "–", "≥ 99 %", "–"])
+    rows.append(["right and wrong texts distinguished", accuracy, "–", "–", "≥ 99 %", "–"])
     for name, row in found["changed text"].items():
         label = f"one word {name}: other words move by (median)"
         rows.append([label, f"{bracketed(row['median'])} ms", "–", "–", "< 20 ms", "–"])
     return table(
-        ["measure", "this aligner", "search chosen without the speaker", "pocketsphinx", "required", "goal"], rows
+        ["measure", "this aligner", "search tuned on other speakers", "pocketsphinx", "required", "goal"], rows
     )
 
 
@@ -683,7 +683,7 @@ def sound() -> str:
 
 @made
 def kathleen() -> str:
-    """The human voice beside its reader's recordings, through the same vocoder."""
+    """The human voice compared with its reader's recordings, through the same vocoder."""
     row = read("kathleen")["row"]
     wer = percent(dict(zip(("estimate", "low", "high"), row["wer"], strict=True)), 1)
     ratio = row["similarity"][0] / row["similarity_copy"][0]
@@ -692,12 +692,12 @@ def kathleen() -> str:
         ["DistillMOS", interval(row["distillmos"]), interval(row["distillmos_copy"]), "≥ 3.5"],
         ["DNSMOS overall", interval(row["dnsmos"]), interval(row["dnsmos_copy"]), "≥ 2.9"],
         [
-            "likeness to the reader",
+            "speaker similarity to the reader",
             interval(row["similarity"]),
             interval(row["similarity_copy"]),
-            "≥ 0.85 of the right",
+            "≥ 0.85 times the recordings",
         ],
-        ["the same as a share", f"{ratio:.2f}", "1", "≥ 0.85"],
+        ["ratio to the recordings", f"{ratio:.2f}", "1", "≥ 0.85"],
         ["movement in time / across bins", f"{row['movement']:.2f} / {row['bins']:.2f}", "1 / 1", "0.9 … 1.1"],
         ["variance", f"{row['variance']:.2f}", "1", "0.9 … 1.1"],
         ["words skipped / repeated, by the alignment", f"{row['skips']} / {row['repeats']}", "", "0 / 0"],
@@ -754,7 +754,7 @@ def sound_bars() -> str:
         for pace in ("1", "0.625"):
             late = part[f"pace {pace}"]["sound minus timestamp, ms"]
             shown = f"{late['median']:.0f} / {late['p95']:.0f} ms"
-            row(f"first word heard after its timestamp, pace {pace}: median / 95 %", shown, "", part["vocoder"])
+            row(f"first word audible after its timestamp, pace {pace}: median / 95 %", shown, "", part["vocoder"])
         ghosts = part["phantom you"]
         row(
             f'phantom "you" of {ghosts["of"]} (Moonshine with its voice detector)',
@@ -772,7 +772,7 @@ def sound_bars() -> str:
         missed = " / ".join(map(str, part["words missed"]))
         row(f"words missed by {' / '.join(part['recognizers'])}", missed, "", part["vocoder"])
         row(
-            "missed by both; and not heard as phones",
+            "missed by both; of these, phones not found either",
             f"{part['missed by both']}; {part['and not heard as phones']}",
             "",
             "",
