@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from functools import cached_property
-from itertools import chain, pairwise
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -29,18 +29,15 @@ from clock_attention.runtime.vocoders import OnnxHarmonicVocoder, WaveVocoder
 from clock_attention.speech.audio.shaping import amplified, fitted, frames_with_silence, with_quiet_onset
 from clock_attention.speech.audio.wave import Wave
 from clock_attention.speech.text.lexicon import Lexicon, load_lexicon
-from clock_attention.speech.text.phonemes import Phonemes, Phonemizer, UnreadableTextError, joined, token_ids
+from clock_attention.speech.text.phonemes import Phonemes, Phonemizer, joined, token_ids
 from clock_attention.speech.text.phonemizers import phonemizer
-from clock_attention.speech.voice.pacing import Pacing
+from clock_attention.speech.voice.pacing import EncodedPhrase, Pacing, Phrase
 from clock_attention.speech.voice.planning import (
     PhrasePlan,
     PlannedSentence,
-    planned_within,
-    plans,
-    readings,
+    planned_request,
     spoken_durations,
     with_silences,
-    within,
 )
 from clock_attention.speech.voice.request import Request
 from clock_attention.timestamps import Alignment, Interval
@@ -86,17 +83,12 @@ class RuntimeVoice:
             )
         return reader
 
-    def natural_frames(self, phonemes: Sequence[Phonemes]) -> list[int]:
-        return [round(float(self._read(item)["natural"].sum(dtype=np.float32))) for item in phonemes]
-
-    def natural_timing(self, phonemes: Sequence[Phonemes]) -> tuple[NDArray[Any], NDArray[np.bool_]]:
-        longest = max(len(item) for item in phonemes) + 2
-        natural = np.zeros((len(phonemes), longest), np.float32)
-        optional = np.zeros((len(phonemes), longest), bool)
-        for place, item in enumerate(phonemes):
-            found = self._read(item)
-            natural[place, : len(item) + 2], optional[place, : len(item) + 2] = found["natural"], found["optional"]
-        return natural, optional
+    def encode(self, phonemes: Phonemes) -> EncodedPhrase:
+        found = self._read(phonemes)
+        natural = found["natural"].reshape(-1)
+        return EncodedPhrase(
+            round(float(natural.sum(dtype=np.float32))), found, natural, found["optional"].reshape(-1).astype(bool)
+        )
 
     # Speaking.
 
@@ -118,18 +110,7 @@ class RuntimeVoice:
         return self._perform(request)
 
     def _perform(self, request: Request) -> Iterator[RuntimeSpeech]:
-        sentences = readings(self, request)
-        first = next(sentences, None)
-        if first is None:
-            shown = request.text if len(request.text) <= 60 else request.text[:60] + "…"
-            raise UnreadableTextError(f"nothing to say in {shown!r}: give at least one English word or number")
-        sentences, limit = chain([first], sentences), request.most_seconds
-        if limit is not None and not request.timed:
-            sentences = iter(within(self, sentences, request.pacing, limit))
-        planned = plans(self, sentences, request)
-        if limit is not None and request.timed:
-            planned = iter(planned_within(self, planned, limit))
-        for sentence, phrase_plans in planned:
+        for sentence, phrase_plans in planned_request(self, request):
             yield self._say(sentence, phrase_plans, request.pacing)
 
     def _say(self, sentence: PlannedSentence, phrase_plans: Sequence[PhrasePlan], pacing: Pacing) -> RuntimeSpeech:
@@ -140,7 +121,7 @@ class RuntimeVoice:
         waves: list[Wave] = []
         end = 0
         for phrase, plan in zip(sentence.phrases, phrase_plans, strict=True):
-            wave, lengths = self._utter(phrase.phonemes, pacing, plan)
+            wave, lengths = self._utter(phrase, pacing, plan)
             phonemes.append(with_silences(phrase.phonemes))
             durations.append(lengths.copy())
             end = sum(int(part.sum()) for part in durations)
@@ -156,12 +137,15 @@ class RuntimeVoice:
             sentences=(Interval(0, end / self.frames_per_second, sentence.text),),
         )
 
-    def _utter(self, phonemes: Phonemes, pacing: Pacing, plan: PhrasePlan) -> tuple[Wave, IntArray]:
+    def _utter(self, phrase: Phrase, pacing: Pacing, plan: PhrasePlan) -> tuple[Wave, IntArray]:
         """The sound of a phrase, and the frames of its tokens and closing silences (T + 2,)."""
-        frames = plan.frames
+        phonemes, frames = phrase.phonemes, plan.frames
         if frames is None and pacing.mpr is not None:
             frames = max(1, round(pacing.mpr * len(phonemes)))
-        text = self._read(phonemes, frames=frames or 0, pace=pacing.pace or 1.0)
+        if phrase.encoded is not None and plan.durations is not None:
+            text = phrase.encoded.state
+        else:  # the graph that encodes the text also divides the frames among its tokens
+            text = self._read(phonemes, frames=frames or 0, pace=pacing.pace or 1.0)
         wanted: IntArray = text["durations"][0] if plan.durations is None else plan.durations
         short = wanted if plan.durations is None else spoken_durations(wanted, phonemes)
         pitch = np.zeros(short.shape, np.float32)
@@ -172,9 +156,9 @@ class RuntimeVoice:
         mel, attention = self._frames.run(None, {**side, "durations": short[None], "pitch": pitch[None]})
         if not np.isfinite(mel).all():
             raise RuntimeVoiceError(f"{self.path}: the model's output is not finite: export the voice again")
-        heard = with_quiet_onset(mel[0], int(short[0]), math.log(self.card.log_floor))
+        onset_quieted = with_quiet_onset(mel[0], int(short[0]), math.log(self.card.log_floor))
         source = np.arange(len(mel[0])) if (short == wanted).all() else frames_with_silence(short.copy(), wanted)
-        return self._sounded(heard, attention[0], source, plan.energy), wanted
+        return self._sounded(onset_quieted, attention[0], source, plan.energy), wanted
 
     def _sounded(
         self, mel: NDArray[np.float32], attention: NDArray[np.float32], source: IntArray, energy: FloatArray | None

@@ -44,7 +44,7 @@ def batch(texts):
 @given(TEXTS, st.floats(0.3, 3.0))
 def test_any_length_is_exact_and_every_phoneme_gets_a_frame(texts, factor):
     model, (tokens, lengths) = build(), batch(texts)
-    frames = (model.natural_frames(tokens, lengths) * factor).round().long().clamp(min=1)
+    frames = (model.encode_timed(tokens, lengths)[1].sum(1).round() * factor).round().long().clamp(min=1)
     spoken = model.synthesise(tokens, lengths, frames=frames)
     assert spoken.durations.sum(1).tolist() == frames.tolist() == spoken.frames.tolist()
     for text, durations, total in zip(texts, spoken.durations, frames.tolist(), strict=True):

@@ -45,13 +45,13 @@ def test_any_batch_sounds_as_in_torch(pair, lengths_and_frames, pace, seed):
     mel, counts, attention = exported.run(None, {"tokens": tokens, "token_lengths": lengths, **given})
 
     ids, sizes = torch.from_numpy(np.where(tokens == 10**6, 0, tokens)), torch.from_numpy(lengths)
-    natural = voice.model.natural_timing(ids, sizes)[0].sum(1)
+    natural = voice.model.encode_timed(ids, sizes)[1].sum(1)
     wanted = torch.where(torch.from_numpy(frames) > 0, torch.from_numpy(frames), (natural / pace).round().long())
     expected = voice.model.synthesise(ids, sizes, frames=wanted)
     assert counts.tolist() == expected.frames.tolist()
-    heard = voice.log_mel(expected.mel).numpy()
+    output = voice.log_mel(expected.mel).numpy()
     for item, count in enumerate(counts):
-        np.testing.assert_allclose(mel[item, :count], heard[item, :count], atol=TOLERANCE)
+        np.testing.assert_allclose(mel[item, :count], output[item, :count], atol=TOLERANCE)
         assert (mel[item, count:] == np.float32(np.log(voice.language.mel.log_floor))).all()
         weights = expected.weights[0][item].numpy()
         np.testing.assert_allclose(attention[item, :, :count], weights[:, :count], atol=TOLERANCE)

@@ -178,3 +178,25 @@ def test_voices_without_durations_say_so(tmp_path, hum):
         old.speak(ssml='<speak>Hello <break time="1s"/> you</speak>', vocoder=hum)
     speech = old.speak(ssml='<speak><sub alias="hello">Hi</sub> <mark name="m"/>you</speak>', vocoder=hum)
     assert speech.marks[0].start == speech.words[1].start
+
+
+@pytest.mark.parametrize("make", [tiny_aligned_voice, tiny_voice])
+@pytest.mark.parametrize(
+    "options", [{}, {"pace": 1.5}, {"duration": 9.0}, {"most_seconds": 60}, {"most_seconds": 60, "duration": 9.0}]
+)
+def test_every_phrase_is_encoded_and_its_length_predicted_once(make, options, tmp_path, monkeypatch):
+    voice = Voice.load(make(tmp_path / "voice"))
+    encode, seen = type(voice.model).encode_timed, []
+    monkeypatch.setattr(
+        type(voice.model), "encode_timed", lambda model, *given: seen.append(0) or encode(model, *given)
+    )
+    speech = voice.stream(TEXT, vocoder=Hum(voice.language.mel), **options)
+    assert sum(len(piece.utterances) for piece in speech) == len(seen) > 1
+
+
+def test_a_timeline_is_planned_and_spoken_with_one_encoding(voice, hum, monkeypatch):
+    words = voice.speak("Hello world", vocoder=hum).words
+    encode, seen = type(voice.model).encode, []
+    monkeypatch.setattr(type(voice.model), "encode", lambda model, *given: seen.append(0) or encode(model, *given))
+    voice.speak("Hello world", vocoder=hum, timeline=[(word.label, word.start, word.end) for word in words])
+    assert len(seen) == 1

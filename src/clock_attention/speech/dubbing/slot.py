@@ -117,11 +117,12 @@ def perform(
     rate = voice.frames_per_second
     try:
         request = Request.of(cue.text, lexicon=voice.lexicon, **options)  # type: ignore[arg-type]
-        phrases = [phrase for sentence in readings(voice, request) for phrase in sentence.phrases]
+        sentences = list(readings(voice, request))
     except UnreadableTextError:
-        phrases = []
-    if not phrases:
+        sentences = []
+    if not sentences:
         return report, None
+    phrases = [phrase for sentence in sentences for phrase in sentence.phrases]
     natural = sum(natural_lengths(voice, phrases)) + sum(round(phrase.pause * rate) for phrase in phrases)
     phonemes = sum(len(phrase.phonemes) for phrase in phrases)
     words = sum(len(phrase.phonemes.words) for phrase in phrases)
@@ -139,8 +140,8 @@ def perform(
     if slot.frames < phonemes:
         return replace(report, status=IMPOSSIBLE), None
     frames = max(min(slot.frames, math.ceil(natural / delivery.slowest)), phonemes)
-    timed = replace(request, pacing=Pacing.of(None, None, frames / rate))  # read and split into sentences above
-    speech = join(list(voice.perform(timed, vocoder)), request.text)
+    timed = replace(request, pacing=Pacing.of(None, None, frames / rate))
+    speech = join(list(voice.perform(timed, vocoder, sentences)), request.text)
     audio = np.zeros(slot.samples, np.float32)
     audio[: len(speech.audio)] = speech.audio
     tokens = zip(speech.phonemes.tokens, speech.alignment.durations, strict=True)

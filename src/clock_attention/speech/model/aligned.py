@@ -191,6 +191,7 @@ class AlignedModel(nn.Module):
         durations: Tensor | None = None,
         pitch: Tensor | None = None,
         energy: Tensor | None = None,
+        encoded: tuple[Encoding, Tensor] | None = None,
     ) -> Synthesis:
         """Speak. The length comes from `frames` (B,), `mpr` frames per phoneme, or the natural one over `speed`.
 
@@ -199,9 +200,9 @@ class AlignedModel(nn.Module):
             durations: whole frames of every token with its closing silences (B, T + 2), instead of any length.
             pitch: added to the predicted pitch of each token's frames, standardised (B, T + 2).
             energy: added to the predicted energy of each token, standardised (B, T + 2).
+            encoded: what `encode_timed` made of these tokens, if it has been called before.
         """
-        encoding = self.encode(tokens, lengths)
-        natural = natural_durations(encoding, lengths)
+        encoding, natural = self.encode_timed(tokens, lengths) if encoded is None else encoded
         if durations is None:
             if frames is None and mpr is not None:
                 frames = torch.as_tensor(mpr * lengths).round().long()
@@ -235,15 +236,10 @@ class AlignedModel(nn.Module):
         )
 
     @torch.no_grad()
-    def natural_timing(self, tokens: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
-        """Natural frames of each token with its closing silences, and which of them may take none.  (B, T + 2)"""
+    def encode_timed(self, tokens: Tensor, lengths: Tensor) -> tuple[Encoding, Tensor]:
+        """The encoded text, and the predicted frames of each token with its closing silences (B, T + 2)."""
         encoding = self.encode(tokens, lengths)
-        return natural_durations(encoding, lengths), encoding.optional | encoding.padding
-
-    @torch.no_grad()
-    def natural_frames(self, tokens: Tensor, lengths: Tensor) -> Tensor:
-        """How many frames each item takes at its natural pace, without speaking.  (B,)"""
-        return natural_durations(self.encode(tokens, lengths), lengths).sum(1).round().long()
+        return encoding, natural_durations(encoding, lengths)
 
 
 def is_vowel(symbol: str) -> bool:

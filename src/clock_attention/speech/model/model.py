@@ -203,15 +203,16 @@ class SpeechModel(nn.Module):
         mpr: float | Tensor | None = None,
         speed: float | Tensor | None = None,
         margin: float = -0.5,
+        encoded: tuple[Memory, Tensor] | None = None,
     ) -> Synthesis:
         """Speak. The length comes from `frames` (B,), or `mpr` frames per phoneme, or the length model's over `speed`.
 
         Parallel decoding keeps it exactly. Causal clocks take it as their pace and stop by themselves, `margin` decoder
         steps past the end token; the last step is trained to read it exactly, so half a step before it is where
         stopping early and late are equally likely. The other autoregressive models cannot stop: for them it is the cap.
+        `encoded` is what `encode_timed` made of these tokens, if it has been called before.
         """
-        memory = self.encode(tokens, lengths)
-        natural = self.predicted_frames(memory)
+        memory, natural = self.encode_timed(tokens, lengths) if encoded is None else encoded
         if frames is None and mpr is not None:
             frames = torch.as_tensor(mpr * lengths).round().long()
         if frames is None:
@@ -222,9 +223,10 @@ class SpeechModel(nn.Module):
         return self.speak_at_once(memory, frames, natural)
 
     @torch.no_grad()
-    def natural_frames(self, tokens: Tensor, lengths: Tensor) -> Tensor:
-        """How many frames the length model gives each item, without speaking.  (B,)"""
-        return self.predicted_frames(self.encode(tokens, lengths))
+    def encode_timed(self, tokens: Tensor, lengths: Tensor) -> tuple[Memory, Tensor]:
+        """The encoded text, and the frames that the length model predicts (B,)."""
+        memory = self.encode(tokens, lengths)
+        return memory, self.predicted_frames(memory)
 
     def predicted_frames(self, memory: Memory) -> Tensor:
         """At most what a token can last: nonsense in the weights must not become gigabytes of silence."""

@@ -14,10 +14,9 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
-from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, ValidationError
 from safetensors import SafetensorError
 from safetensors.torch import load_file
@@ -33,7 +32,7 @@ from clock_attention.speech.text.lexicon import Lexicon, load_lexicon
 from clock_attention.speech.text.phonemes import Phonemes, Phonemizer, token_ids
 from clock_attention.speech.text.phonemizers import phonemizer
 from clock_attention.speech.training.config import TrainingConfig
-from clock_attention.speech.voice.pacing import LONGEST_ALIGNED, LONGEST_PHRASE, PHRASE_SHARE
+from clock_attention.speech.voice.pacing import LONGEST_ALIGNED, LONGEST_PHRASE, PHRASE_SHARE, EncodedPhrase
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -165,16 +164,15 @@ class VoiceFolder:
         lengths = torch.tensor([len(item) for item in ids], device=self.device)
         return torch.nn.utils.rnn.pad_sequence(ids, batch_first=True).to(self.device), lengths
 
-    def natural_frames(self, phonemes: Sequence[Phonemes]) -> list[int]:
-        """Frames of each item at natural pace, by the length model."""
-        found: list[int] = self.model.natural_frames(*self.batch_tokens(phonemes)).tolist()
-        return found
-
-    def natural_timing(self, phonemes: Sequence[Phonemes]) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Frames of every token and its closing silences, and which of them may take none.  (B, T + 2) each"""
-        assert isinstance(self.model, AlignedModel)
-        natural, optional = self.model.natural_timing(*self.batch_tokens(phonemes))
-        return natural.cpu().numpy(), optional.cpu().numpy()
+    def encode(self, phonemes: Phonemes) -> EncodedPhrase:
+        """A phrase as the model encodes it, with its natural length."""
+        tokens = self.batch_tokens([phonemes])
+        if not isinstance(self.model, AlignedModel):
+            memory, frames = self.model.encode_timed(*tokens)
+            return EncodedPhrase(int(frames), (memory, frames))
+        encoding, natural = self.model.encode_timed(*tokens)
+        optional = encoding.optional[0].cpu().numpy()
+        return EncodedPhrase(int(natural.sum().round()), (encoding, natural), natural[0].cpu().numpy(), optional)
 
     def with_lexicon(self, lexicon: Lexicon | str | Path) -> Self:
         """This voice with further words, which win over its own; a path is that of a TOML file."""

@@ -8,7 +8,11 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from clock_attention.speech.text.phonemes import NO_WORD, PAUSES, WORD_BOUNDARY, Phonemes
 
@@ -107,6 +111,16 @@ def check_duration(seconds: float, frames: int, phonemes: int, natural: int, fra
 
 
 @dataclass(frozen=True)
+class EncodedPhrase:
+    """A phrase as a model encodes it, with its natural length: made once, used for planning and for synthesis."""
+
+    frames: int  # at natural pace
+    state: Any  # the model's own
+    durations: NDArray[Any] | None = None  # frames of the silence before, every token and the silence after (T + 2,)
+    optional: NDArray[np.bool_] | None = None  # which of them may take no frames
+
+
+@dataclass
 class Phrase:
     """Tokens start … stop of a sentence, spoken in one go; then `pause` seconds at natural pace."""
 
@@ -114,6 +128,7 @@ class Phrase:
     start: int
     stop: int
     pause: float
+    encoded: EncodedPhrase | None = field(default=None, compare=False, repr=False)  # where planning needed its length
 
 
 def cut_phrases(phonemes: Phonemes, pause: float, longest: int) -> list[Phrase]:

@@ -6,10 +6,10 @@ import logging
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from clock_attention.arrays import FloatArray, IntArray
 from clock_attention.speech.text.controls import UNCONTROLLED, Controls
@@ -26,6 +26,7 @@ from clock_attention.speech.text.sentences import Sentence
 from clock_attention.speech.voice.pacing import (
     FEWEST_FRAMES,
     PARAGRAPH,
+    EncodedPhrase,
     Pacing,
     Phrase,
     check_duration,
@@ -37,7 +38,6 @@ from clock_attention.speech.voice.score import PhraseTiming, TimingRow, paced, r
 
 logger = logging.getLogger(__name__)
 
-LENGTH_BATCH = 16  # phrases whose length is predicted together
 LONGEST_PAUSE, LONGEST_CLOSING = 40, 12  # frames of a pause, and of the silences around, that the model speaks itself
 
 
@@ -56,13 +56,7 @@ class PlannedVoice(Protocol):
     @property
     def phonemizer(self) -> Phonemizer: ...
 
-    def natural_frames(self, phonemes: Sequence[Phonemes]) -> list[int]:
-        """Frames of each phrase at natural pace."""
-        ...
-
-    def natural_timing(self, phonemes: Sequence[Phonemes]) -> tuple[NDArray[Any], NDArray[np.bool_]]:
-        """Frames of every token and its closing silences, and which of them may take none.  (B, T + 2) each"""
-        ...
+    def encode(self, phonemes: Phonemes) -> EncodedPhrase: ...
 
 
 @dataclass(frozen=True)
@@ -98,6 +92,25 @@ class PhrasePlan(NamedTuple):
     def total(self) -> int:
         """Of a phrase whose tokens are all timed."""
         return self.pause + (0 if self.durations is None else int(self.durations.sum()))
+
+
+def planned_request(
+    voice: PlannedVoice, request: Request, sentences: Iterable[PlannedSentence] | None = None
+) -> Iterator[tuple[PlannedSentence, list[PhrasePlan]]]:
+    """The sentences of a request with the plans of their phrases; refused at once if it is unreadable or too long.
+
+    `sentences` are the `readings` of the request, where they have been made already.
+    """
+    found = readings(voice, request) if sentences is None else iter(sentences)
+    first = next(found, None)
+    if first is None:
+        shown = request.text if len(request.text) <= 60 else request.text[:60] + "…"
+        raise UnreadableTextError(f"nothing to say in {shown!r}: give at least one English word or number")
+    found, limit = chain([first], found), request.most_seconds
+    if limit is not None and not request.timed:
+        found = iter(within(voice, found, request.pacing, limit))
+    planned = plans(voice, found, request)
+    return planned if limit is None or not request.timed else iter(planned_within(voice, planned, limit))
 
 
 def within(
@@ -262,23 +275,19 @@ def row_plans(voice: PlannedVoice, sentences: Sequence[PlannedSentence], request
 
 def timings(voice: PlannedVoice, sentences: Sequence[PlannedSentence], pacing: Pacing) -> list[list[PhraseTiming]]:
     """Natural frames of every token; with `mpr`, in that proportion to the number of phonemes."""
-    phrases = [(sentence, phrase) for sentence in sentences for phrase in sentence.phrases]
-    found: list[PhraseTiming] = []
-    for start in range(0, len(phrases), LENGTH_BATCH):
-        batch = phrases[start : start + LENGTH_BATCH]
-        natural, optional = voice.natural_timing([phrase.phonemes for _, phrase in batch])
-        for place, (sentence, phrase) in enumerate(batch):
-            size = len(phrase.phonemes) + 2
-            frames = natural[place, :size].astype(np.float64)
-            if pacing.mpr is not None:
-                frames *= pacing.mpr * len(phrase.phonemes) / frames.sum()
-            pause = phrase.pause * voice.frames_per_second
-            if pacing.mpr is not None:
-                pause /= pacing.speed(voice.language.mpr)
-            least = (~optional[place, :size]).astype(np.int64)
-            found.append(PhraseTiming(frames, least, sentence.words_of(phrase), pause))
-    shared = iter(found)
-    return [[next(shared) for _ in sentence.phrases] for sentence in sentences]
+    return [[phrase_timing(voice, sentence, phrase, pacing) for phrase in sentence.phrases] for sentence in sentences]
+
+
+def phrase_timing(voice: PlannedVoice, sentence: PlannedSentence, phrase: Phrase, pacing: Pacing) -> PhraseTiming:
+    found = encoded(voice, phrase)
+    assert found.durations is not None  # only aligned voices take requests for single words
+    assert found.optional is not None
+    frames = found.durations.astype(np.float64)
+    pause = phrase.pause * voice.frames_per_second
+    if pacing.mpr is not None:
+        frames *= pacing.mpr * len(phrase.phonemes) / frames.sum()
+        pause /= pacing.speed(voice.language.mpr)
+    return PhraseTiming(frames, (~found.optional).astype(np.int64), sentence.words_of(phrase), pause)
 
 
 def entry_tokens(sentences: Sequence[PlannedSentence]) -> list[str]:
@@ -311,13 +320,16 @@ def with_boundary(phonemes: Phonemes) -> Phonemes:
     return Phonemes((*phonemes.tokens, WORD_BOUNDARY), (*phonemes.word_index, NO_WORD), phonemes.words)
 
 
+def encoded(voice: PlannedVoice, phrase: Phrase) -> EncodedPhrase:
+    """The phrase encoded, once: synthesis takes what planning has made."""
+    if phrase.encoded is None:
+        phrase.encoded = voice.encode(phrase.phonemes)
+    return phrase.encoded
+
+
 def natural_lengths(voice: PlannedVoice, phrases: Sequence[Phrase]) -> list[int]:
     """Frames of each phrase at natural pace, by the length model."""
-    frames: list[int] = []
-    for start in range(0, len(phrases), LENGTH_BATCH):
-        batch = [phrase.phonemes for phrase in phrases[start : start + LENGTH_BATCH]]
-        frames += voice.natural_frames(batch)
-    return frames
+    return [encoded(voice, phrase).frames for phrase in phrases]
 
 
 def planned_frames(voice: PlannedVoice, phrases: Sequence[Phrase], seconds: float) -> list[int]:

@@ -1,4 +1,4 @@
-"""Text → speech: sentences, phonemes, frames shared out, mel, waveform, and where in time every phoneme is.
+"""Text → speech: sentences, phonemes, frames of each phrase, mel, waveform, and the times of all phonemes.
 
 `utter` is the acoustic model alone, one utterance per text; `stream` yields a text sentence by sentence. `Voice` offers
 both as methods.
@@ -10,7 +10,6 @@ import math
 import warnings
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,22 +23,18 @@ from clock_attention.speech.model.aligned import SILENCE_AFTER, SILENCE_BEFORE, 
 from clock_attention.speech.model.model import Clocks, Synthesis
 from clock_attention.speech.text.phonemes import (
     Phonemes,
-    UnreadableTextError,
     joined,
 )
 from clock_attention.speech.text.tiers import word_intervals
 from clock_attention.speech.voice.folder import VoiceFolder
 from clock_attention.speech.voice.intonation import question_rise
-from clock_attention.speech.voice.pacing import Pacing
+from clock_attention.speech.voice.pacing import EncodedPhrase, Pacing, Phrase
 from clock_attention.speech.voice.planning import (
     PhrasePlan,
     PlannedSentence,
-    planned_within,
-    plans,
-    readings,
+    planned_request,
     spoken_durations,
     with_silences,
-    within,
 )
 from clock_attention.speech.voice.request import Request, well_formed
 from clock_attention.speech.voice.speech import Speech
@@ -86,14 +81,20 @@ def render(
     phonemes: Sequence[Phonemes],
     pacing: Pacing,
     frames: Sequence[int] | None,
+    encoded: EncodedPhrase | None = None,
     **control: IntArray | FloatArray | None,
 ) -> list[Utterance]:
-    """One pass of the model. `control` is of aligned models and single texts: `durations` in frames, `pitch` in
-    semitones, of every token with its closing silences (T + 2,). Questions rise where the model takes a pitch."""
+    """One pass of the model. Questions rise where the model takes a pitch.
+
+    Args:
+        encoded: of a single text that planning has encoded already.
+        control: of aligned models and single texts: `durations` in frames, `pitch` in semitones, of every token with
+            its closing silences (T + 2,).
+    """
     if not texts:
         return []
     tokens, lengths = voice.batch_tokens(phonemes)
-    given: dict[str, Any] = {}
+    given: dict[str, Any] = {} if encoded is None else {"encoded": encoded.state}
     if (durations := control.get("durations")) is not None:
         given["durations"] = torch.from_numpy(durations)[None].to(tokens.device)
     pitch = control.get("pitch")
@@ -123,7 +124,7 @@ def render(
 
 
 def check_plausible(voice: VoiceFolder, synthesis: Synthesis) -> None:
-    """Weights can be finite and still be nonsense, which a vocoder would turn into silence or noise without a word."""
+    """Weights can be finite and still be nonsense, which a vocoder would silently turn into silence or noise."""
     valid = torch.arange(synthesis.mel.shape[1], device=synthesis.mel.device) < synthesis.frames[:, None]
     predicted = synthesis.mel[valid]  # (all frames, M), standardised
     if not bool(predicted.isfinite().all()):
@@ -175,21 +176,18 @@ def token_durations(weights: Sequence[Tensor], tokens: int, frames: int, frames_
     return whole_durations(crossing_times(alignment_matrix(weights))[:tokens] * frames_per_step, frames)
 
 
-def stream(voice: VoiceFolder, request: Request, vocoder: str | Path | Vocoder) -> Iterator[Speech]:
-    """Speak sentence by sentence; joined end to end, the pieces are the whole."""
+def stream(
+    voice: VoiceFolder,
+    request: Request,
+    vocoder: str | Path | Vocoder,
+    sentences: Iterable[PlannedSentence] | None = None,
+) -> Iterator[Speech]:
+    """Speak sentence by sentence; joined end to end, the pieces are the whole.
+
+    `sentences` are the `readings` of the request, where they have been made already.
+    """
     check_controls(voice, request)
-    sentences = readings(voice, request)
-    first = next(sentences, None)
-    if first is None:
-        shown = request.text if len(request.text) <= 60 else request.text[:60] + "…"
-        raise UnreadableTextError(f"nothing to say in {shown!r}: give at least one English word or number")
-    sentences = chain([first], sentences)
-    limit = request.most_seconds
-    if limit is not None and not request.timed:
-        sentences = iter(within(voice, sentences, request.pacing, limit))
-    planned = plans(voice, sentences, request)
-    if limit is not None and request.timed:
-        planned = iter(planned_within(voice, planned, limit))
+    planned = planned_request(voice, request, sentences)
     # Loaded only now: a request that is refused costs nothing.
     return spoken(voice, planned, request, voice.vocoder(vocoder))
 
@@ -234,7 +232,7 @@ def say(
     utterances, offsets, mels, waves = [], [], [], []
     reached = end = 0
     for place, (phrase, plan) in enumerate(zip(sentence.phrases, phrase_plans, strict=True)):
-        utterance = utter_phrase(voice, phrase.phonemes, pacing, plan)
+        utterance = utter_phrase(voice, phrase, pacing, plan)
         pause = plan.pause
         utterances.append(utterance)
         if isinstance(voice.model, AlignedModel):  # has silence of its own around every phrase
@@ -285,16 +283,15 @@ def mark_times(sentence: PlannedSentence, words: Sequence[Interval]) -> Iterator
         yield Interval(time, time, mark.name)
 
 
-def utter_phrase(voice: VoiceFolder, phonemes: Phonemes, pacing: Pacing, plan: PhrasePlan) -> Utterance:
+def utter_phrase(voice: VoiceFolder, phrase: Phrase, pacing: Pacing, plan: PhrasePlan) -> Utterance:
     """One phrase. Long silences are not left to the model, which has learned none: they are put in afterwards."""
-    text = [" ".join(phonemes.words)]
-    if plan.durations is None and plan.pitch is None:
-        return render(voice, text, [phonemes], pacing, None if plan.frames is None else [plan.frames])[0]
-    durations = short = plan.durations
+    phonemes, durations = phrase.phonemes, plan.durations
+    short = durations
     if durations is not None:
         short = spoken_durations(durations, phonemes)
     frames = None if plan.frames is None else [plan.frames]
-    utterance = render(voice, text, [phonemes], pacing, frames, durations=short, pitch=plan.pitch)[0]
+    text = [" ".join(phonemes.words)]
+    utterance = render(voice, text, [phonemes], pacing, frames, phrase.encoded, durations=short, pitch=plan.pitch)[0]
     if durations is None or short is None or (durations == short).all():
         return utterance
     return with_longer_silences(utterance, durations, math.log(voice.language.mel.log_floor))

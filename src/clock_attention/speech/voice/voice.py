@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,6 +11,7 @@ from clock_attention.speech.text.controls import WordControl
 from clock_attention.speech.voice import synthesis
 from clock_attention.speech.voice.folder import CARD, VoiceError, VoiceFolder
 from clock_attention.speech.voice.pacing import PAUSE
+from clock_attention.speech.voice.planning import PlannedSentence
 from clock_attention.speech.voice.request import Keep, Request
 from clock_attention.speech.voice.speech import Speech, join
 from clock_attention.speech.voice.utterance import Utterance
@@ -110,9 +111,14 @@ class Voice(VoiceFolder):
         request = Request.of(text, most_seconds=most_seconds, lexicon=self.lexicon, **options)
         return self.perform(request, vocoder)
 
-    def perform(self, request: Request, vocoder: str | Path | Vocoder = "auto") -> Iterator[Speech]:
-        """Speak a request sentence by sentence."""
-        return synthesis.stream(self, request.read_with(self.lexicon), vocoder)
+    def perform(
+        self,
+        request: Request,
+        vocoder: str | Path | Vocoder = "auto",
+        sentences: Iterable[PlannedSentence] | None = None,
+    ) -> Iterator[Speech]:
+        """Speak a request sentence by sentence; `sentences` are its `readings`, where they have been made already."""
+        return synthesis.stream(self, request.read_with(self.lexicon), vocoder, sentences)
 
     def utter(
         self,
