@@ -53,7 +53,7 @@ def drawn(count: int, seed: int) -> list[Setting]:
     return [{name: rng.choice(values) for name, values in GRID.items()} for _ in range(count)]
 
 
-def measured(aligner: Aligner, heard: list[tuple[Recording, Emissions]], setting: Setting | None) -> Errors:
+def measured(aligner: Aligner, output: list[tuple[Recording, Emissions]], setting: Setting | None) -> Errors:
     """Errors of all recordings under a setting; None is what comes with the package."""
     errors: Errors = {"words": {}, "phones": {}}
     with ExitStack() as stack:
@@ -63,9 +63,9 @@ def measured(aligner: Aligner, heard: list[tuple[Recording, Emissions]], setting
             for name, key in (("SHORTEST_VOWEL_HALF", "shortest vowel half"), ("SHORTEST_HALF", "shortest half")):
                 stack.enter_context(patch.object(transcript_module, name, int(setting[key])))
             stack.enter_context(patch.object(acoustics_module, "AUDIBLE", setting["audible"] or -np.inf))
-        for recording, emissions in heard:
+        for recording, emissions in output:
             given = emissions if setting is None else weighted(emissions, setting)
-            aligned = aligner.align_heard(given, aligner.read(recording.text), len(recording.wave) / RATE)
+            aligned = aligner.align_emissions(given, aligner.read(recording.text), len(recording.wave) / RATE)
             errors["words"][recording.name] = word_errors(recording.words, words_of(aligned))
             errors["phones"][recording.name] = phone_errors(recording.phones, phone_spans(aligned.phones))
     return errors
@@ -99,19 +99,19 @@ def main() -> None:
     options = parser.parse_args()
     torch.set_num_threads(1)
     aligner = Aligner.load()
-    heard = [(recording, aligner.emissions(recording.wave)) for recording in timit(options.timit)]
+    output = [(recording, aligner.emissions(recording.wave)) for recording in timit(options.timit)]
     options.work.mkdir(parents=True, exist_ok=True)
 
     def stored(name: str, setting: Setting | None) -> Errors:
         path = options.work / f"{name}.json"
         if path.exists() and (known := json.loads(path.read_text("utf-8")))["setting"] == setting:
             return known["errors"]
-        errors = measured(aligner, heard, setting)
+        errors = measured(aligner, output, setting)
         write_atomically(path, json.dumps({"setting": setting, "errors": errors}))
         print(f"{name}: mean {mean_error(errors, speakers):.2f} ms {setting}", flush=True)
         return errors
 
-    speakers = {speaker(recording.name) for recording, _ in heard}
+    speakers = {speaker(recording.name) for recording, _ in output}
     shipped = stored("shipped", None)
     settings = drawn(options.settings, options.seed)
     results = [stored(f"{options.seed}-{place}", setting) for place, setting in enumerate(settings)]
@@ -124,7 +124,7 @@ def main() -> None:
             held_out[tier] |= {name: row for name, row in rows.items() if speaker(name) == left_out}
     means = [mean_error(errors, speakers) for errors in results]
     report: dict[str, Any] = {
-        "recordings": len(heard),
+        "recordings": len(output),
         "settings": len(settings),
         "seed": options.seed,
         "held out": {tier: summary(list(rows.values())) for tier, rows in held_out.items()},

@@ -36,11 +36,11 @@ class CodedAligner(Aligner):
     def emissions(self, wave):
         frames = -(-len(wave) // HOP)
         padded = np.pad(wave, (0, frames * HOP - len(wave))).reshape(frames, HOP)
-        heard = np.clip(np.rint(np.abs(padded).mean(1) * LEVELS).astype(int) - 1, 0, STATES - 1)
-        draw = np.random.default_rng(int(heard.sum()))
+        output = np.clip(np.rint(np.abs(padded).mean(1) * LEVELS).astype(int) - 1, 0, STATES - 1)
+        draw = np.random.default_rng(int(output.sum()))
         logits = self.noise * draw.standard_normal((frames, STATES)).astype(np.float32)
-        logits[np.arange(frames), heard] += 6.0
-        change = np.where(np.diff(heard, prepend=0) != 0, 2.0, -3.0).astype(np.float32)
+        logits[np.arange(frames), output] += 6.0
+        change = np.where(np.diff(output, prepend=0) != 0, 2.0, -3.0).astype(np.float32)
         return Emissions(logits - np.log(np.exp(logits).sum(1, keepdims=True)), change, np.zeros(STATES))
 
 

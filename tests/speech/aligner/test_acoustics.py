@@ -42,7 +42,7 @@ def test_an_edge_that_is_sure_stays():
         (3, 26, 3.0),  # a silence too short to be more than a closure
     ],
 )
-def test_speech_begins_where_it_can_be_heard(silence, begins, expected):
+def test_speech_begins_at_the_first_audible_frame(silence, begins, expected):
     level = np.where(np.arange(60) < begins, -10.0, 0.0).astype(np.float32)
     edges = np.array([0.0, silence, 50.0, 60.0])
     moved = at_onsets(edges, np.array([True, False, False]), level)

@@ -27,7 +27,7 @@ def noise(seconds: float, rate: int = RATE) -> np.ndarray:
 class Heard(AlignerNet):
     """Hears given classes for given numbers of frames."""
 
-    heard: np.ndarray  # (frames,)
+    output: np.ndarray  # (frames,)
 
     def forward(self, features):
         states = torch.full((1, features.shape[1], STATES), -9.0)
@@ -40,20 +40,20 @@ class Heard(AlignerNet):
 def heard_words(reader, text: str, frames: int = 8, pauses: dict[int, int] | None = None) -> list[tuple[int, int]]:
     """What a perfect ear hears: 20 frames of silence, every phone for 2 × `frames`, 20 frames of silence."""
     phonemes = reader(text)
-    heard = [(state(SILENCE, 0), 20)]
+    output = [(state(SILENCE, 0), 20)]
     for sound, word in zip(sounds(phonemes.tokens, phonemes.word_index), phonemes.word_index, strict=True):
         if sound is not None:
-            heard += [(column, frames * 2 // len(sound.states)) for column in sound.states]
+            output += [(column, frames * 2 // len(sound.states)) for column in sound.states]
         elif word < 0 and pauses:
-            heard.append((state(SILENCE, 0), pauses.pop(0, 0) or 1))
-    return [*heard, (state(SILENCE, 0), 20)]
+            output.append((state(SILENCE, 0), pauses.pop(0, 0) or 1))
+    return [*output, (state(SILENCE, 0), 20)]
 
 
 def aligned_to(text_said: str, text_given: str):
     ear = Heard(AlignerConfig(width=8, hidden=16, dilations=(1,)))
     aligner = Aligner(ear)
-    heard = heard_words(aligner.reader, text_said)
-    ear.heard = np.concatenate([np.full(frames, column) for column, frames in heard])
+    output = heard_words(aligner.reader, text_said)
+    ear.heard = np.concatenate([np.full(frames, column) for column, frames in output])
     return aligner.align(noise(len(ear.heard) * 0.005), text_given, sample_rate=RATE)
 
 
@@ -126,7 +126,7 @@ def test_tokens_cover_the_recording_and_phonemes_take_time(untrained):
         (noise(0.3), RATE, "word " * 40, "too long for the recording"),
     ],
 )
-def test_what_cannot_be_aligned_is_said(untrained, wave, rate, text, message):
+def test_what_cannot_be_aligned_is_reported(untrained, wave, rate, text, message):
     with pytest.raises(AlignmentError, match=message):
         untrained.align(wave, text, sample_rate=rate)
 

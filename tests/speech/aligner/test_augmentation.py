@@ -15,7 +15,7 @@ def tone(hertz: float, seconds: float = 1.0) -> np.ndarray:
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_features_are_finite_and_as_long_as_said(seed):
+def test_features_are_finite_and_have_the_stated_length(seed):
     wave = tone(200) + np.random.default_rng(seed).normal(size=RATE).astype(np.float32) * 0.05
     found, factor = augmented(wave, np.random.default_rng(seed))
     assert found.isfinite().all()

@@ -9,10 +9,10 @@ from clock_attention.speech.text.phonemes import NO_WORD
 
 
 @given(st.lists(st.sampled_from(HibariPhonemizer.symbols), max_size=20))
-def test_every_symbol_of_the_phonemizer_is_listened_for(tokens):
-    heard = sounds(tokens, [0] * len(tokens))
-    assert len(heard) == len(tokens)
-    for token, sound in zip(tokens, heard, strict=True):
+def test_every_symbol_of_the_phonemizer_has_a_class(tokens):
+    classes = sounds(tokens, [0] * len(tokens))
+    assert len(classes) == len(tokens)
+    for token, sound in zip(tokens, classes, strict=True):
         assert (sound is None) == (token in (" ", ",", ".", "!", "?"))
         assert sound is None or all(0 < state < STATES for state in sound.states)
 

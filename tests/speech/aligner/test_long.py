@@ -43,11 +43,11 @@ def assert_tiles(tier, duration):
 def test_two_minutes_in_pieces_have_the_boundaries_that_were_spoken(aligner):
     speech = coded_speech(text_of(34))
     assert len(speech.wave) > 120 * 16000
-    heard = []
-    aligned = align_long(aligner, blocks(speech.wave), aligner.reader(speech.text), heard.append)
+    reached = []
+    aligned = align_long(aligner, blocks(speech.wave), aligner.reader(speech.text), reached.append)
     assert aligned.duration == len(speech.wave) / 16000
-    assert heard == sorted(heard)
-    assert heard[-1] == pytest.approx(aligned.duration, abs=0.01)
+    assert reached == sorted(reached)
+    assert reached[-1] == pytest.approx(aligned.duration, abs=0.01)
     assert_tiles(aligned.words, aligned.duration)
     assert_tiles(aligned.phones, aligned.duration)
     assert [word.label for word in spoken(aligned.words)] == [label for _, _, label in speech.words]

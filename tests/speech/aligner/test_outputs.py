@@ -15,8 +15,8 @@ TEXT = "Hello, Dr. Smith. Are you there?"
 @pytest.fixture
 def aligned():
     """All but "you" was said, a second a word."""
-    said = ["Hello", "Dr.", "Smith", "Are", "there"]
-    words = tuple(AlignedInterval(float(n), n + 1.0, word) for n, word in enumerate(said))
+    result = ["Hello", "Dr.", "Smith", "Are", "there"]
+    words = tuple(AlignedInterval(float(n), n + 1.0, word) for n, word in enumerate(result))
     flags = [Flag("written-not-spoken", "you", 4.0, 4.0)]
     return AlignedRecording(5.0, words, words, -1.23456, True, flags)
 
@@ -28,9 +28,9 @@ def test_subtitles_are_the_text_as_written_at_the_times_of_its_words(aligned):
 
 def test_subtitles_last_no_longer_than_can_be_read():
     text = "It went on, slowly, on and on, until nobody listened any more."
-    said = [word.strip(",.") for word in text.split()]
-    words = tuple(AlignedInterval(float(n), n + 1.0, word) for n, word in enumerate(said))
-    aligned = AlignedRecording(float(len(said)), words, words, -1.0, True, [])
+    result = [word.strip(",.") for word in text.split()]
+    words = tuple(AlignedInterval(float(n), n + 1.0, word) for n, word in enumerate(result))
+    aligned = AlignedRecording(float(len(result)), words, words, -1.0, True, [])
     cues = list(subtitles(aligned, text, phonemizer()))
     assert " ".join(cue.label for cue in cues) == text
     assert len(cues) > 1

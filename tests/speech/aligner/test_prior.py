@@ -15,5 +15,5 @@ def test_the_prior_is_best_where_the_clocks_agree_and_narrow_at_the_ends():
     assert prior[0, 10] < prior[40, 30]  # ten sounds off: worse at the beginning than in the middle
 
 
-def test_a_recording_in_which_nothing_is_heard_has_no_prior():
+def test_a_recording_without_onsets_has_no_prior():
     assert (meeting_prior(np.zeros(5, np.float32), np.ones(3, np.float32), 3) == 0).all()

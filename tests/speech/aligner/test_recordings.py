@@ -52,7 +52,7 @@ def test_the_same_name_twice_is_a_reason(folder):
     assert [r.reason for r in found.rejected] == ["duplicate id"]
 
 
-def test_texts_of_timit_begin_with_samples_that_nobody_says(tmp_path):
+def test_sample_numbers_at_the_start_of_timit_texts_are_removed(tmp_path):
     path = tmp_path / "sa1.txt"
     path.write_text("0 46797 She had your dark suit.\n")
     assert read_transcript(path) == "She had your dark suit."

@@ -49,12 +49,12 @@ def test_path_and_posterior_equal_those_of_all_paths(seed, frames):
 
 def test_an_optional_silence_takes_time_only_where_there_is_silence():
     graph = build([Unit((1,)), Unit((0,), skip=0.0), Unit((2,))])
-    heard = np.full((9, 3), -5.0)
-    heard[:3, 1] = heard[3:6, 0] = heard[6:, 2] = 0.0
-    path, _ = best_path(heard[:, graph.column], np.zeros(9), graph)
+    output = np.full((9, 3), -5.0)
+    output[:3, 1] = output[3:6, 0] = output[6:, 2] = 0.0
+    path, _ = best_path(output[:, graph.column], np.zeros(9), graph)
     assert graph.unit[path].tolist() == [0, 0, 0, 1, 1, 1, 2, 2, 2]
-    heard[3:6] = heard[6]
-    path, _ = best_path(heard[:, graph.column], np.zeros(9), graph)
+    output[3:6] = output[6]
+    path, _ = best_path(output[:, graph.column], np.zeros(9), graph)
     assert 1 not in graph.unit[path]
 
 

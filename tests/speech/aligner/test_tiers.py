@@ -16,7 +16,7 @@ def found_in(text, given=None):
     return found, found.edges * 0.005, script, speech
 
 
-def test_words_have_the_times_at_which_they_were_said():
+def test_words_have_their_times():
     found, edges, script, speech = found_in("She had your dark suit.")
     words = [word for word in words_of(found, edges, script) if word.label]
     assert [word.label for word in words] == [label for _, _, label in speech.words]

@@ -2,7 +2,8 @@
 
 import pytest
 
-from clock_attention.speech.voice.request import LONGEST_READING, Request
+from clock_attention.speech.text.sentences import LONGEST_READING
+from clock_attention.speech.voice.request import Request
 
 
 def test_a_text_is_split_into_sentences_and_long_ones_into_parts():

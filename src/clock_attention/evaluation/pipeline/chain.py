@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import logging
 import multiprocessing
-import signal
-import threading
 from collections.abc import Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
@@ -21,10 +18,10 @@ import torch
 from clock_attention.evaluation.scoring.opinion import Predictor, load_predictor
 from clock_attention.evaluation.scoring.recognizers import Recognizer, load_recognizer
 from clock_attention.evaluation.systems.systems import SystemOutput
+from clock_attention.processes import become_worker
 from clock_attention.speech.audio.mel import MelConfig
 from clock_attention.speech.audio.sound_file import SoundFile
 from clock_attention.speech.audio.wave import Wave
-from clock_attention.speech.corpus.shards import end_with_parent
 from clock_attention.speech.vocoder.vocoder import Vocoder, load_vocoder
 
 
@@ -165,10 +162,7 @@ _chain: Chain | None = None
 
 def start_worker(source: ChainSource) -> None:
     global _chain
-    torch.set_num_threads(1)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C
-    threading.Thread(target=end_with_parent, daemon=True).start()
-    logging.getLogger("clock_attention").setLevel(logging.ERROR)
+    become_worker()
     _chain = source.load()
 
 

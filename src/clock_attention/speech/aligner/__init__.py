@@ -1,8 +1,8 @@
-"""Forced alignment: when each word and phone of a known text is said.
+"""Forced alignment: the times of the words and phones of a known text in a recording.
 
 from clock_attention.speech.aligner import Aligner
 
-aligned = Aligner.load().align("speech.wav", "What is said in it.")
+aligned = Aligner.load().align("speech.wav", "The transcript.")
 for word in aligned.words:
     print(word.start, word.end, word.label, word.confidence)
 """

@@ -1,7 +1,7 @@
-"""What frames sound like whatever the network makes of them: where edges that it finds roughly lie exactly.
+"""Level and spectral change of the frames: they refine the boundaries that the network finds.
 
-The network has mostly learned from synthetic voices and their conventions. People mark boundaries where the spectrum
-changes most, and the beginning of speech after a silence where it can be heard: people begin more faintly than
+The network was mostly trained on synthetic voices and their conventions. Human annotators put boundaries at the largest
+spectral change, and the start of speech after a silence at the first audible frame: people start more softly than
 synthetic voices do, and the closure of a stop after a silence is silent.
 """
 
@@ -92,7 +92,7 @@ def at_onsets(edges: NDArray[np.float64], silent: NDArray[np.bool_], level: Floa
             continue
         first = round(edges[place])
         last = min(first + REACH, int(edges[place + 1]) - LEFT)
-        heard = np.flatnonzero(audible[first:last])
-        if len(heard) and heard[0] > 0:
-            edges[place] = first + heard[0]
+        sounding = np.flatnonzero(audible[first:last])
+        if len(sounding) and sounding[0] > 0:
+            edges[place] = first + sounding[0]
     return edges

@@ -1,7 +1,6 @@
-"""Adapting the aligner to recordings without boundaries: it aligns them, learns from what it found, aligns again.
+"""Adapting the aligner to recordings without known boundaries, by hard EM: align, train on the result, align again.
 
-It learns how the speaker's sounds sound and not where they end: frames near the edges that it found teach nothing.
-Otherwise its own errors would become its habits.
+Frames near the boundaries that were found are not used as targets; otherwise the model would reinforce its own errors.
 """
 
 from __future__ import annotations
@@ -21,9 +20,9 @@ from clock_attention.speech.aligner.results import AlignmentError
 from clock_attention.speech.aligner.training import UNKNOWN, Labels, targets
 from clock_attention.speech.audio.wave import Wave
 
-LONGEST = 30.0  # seconds of a recording that are learned from at a time
-UNSURE = 0.02  # seconds around the edges of sounds that teach nothing
-Transcribed = list[tuple[Wave, str]]  # samples at 16 kHz, and what is said
+LONGEST = 30.0  # seconds of a recording in one training step
+UNSURE = 0.02  # seconds around boundaries that are not trained on
+Transcribed = list[tuple[Wave, str]]  # samples at 16 kHz, and the transcript
 
 
 class Learner(Protocol):
@@ -82,11 +81,11 @@ def step(
 ) -> None:
     length = int(LONGEST * RATE)
     begin = int(rng.integers(0, max(len(wave) - length, 0) + 1))
-    heard = features(torch.from_numpy(wave[begin : begin + length])).to(learner.device)
-    states = sure_states(labels, len(heard), begin / RATE)
+    inputs = features(torch.from_numpy(wave[begin : begin + length])).to(learner.device)
+    states = sure_states(labels, len(inputs), begin / RATE)
     if (states == UNKNOWN).all():
         return
-    log_probabilities, _ = learner.model(heard[None])
+    log_probabilities, _ = learner.model(inputs[None])
     optimizer.zero_grad()
     F.nll_loss(log_probabilities[0], torch.from_numpy(states).to(learner.device), ignore_index=UNKNOWN).backward()
     nn.utils.clip_grad_norm_(learner.model.parameters(), 1.0)

@@ -1,4 +1,4 @@
-"""Forced alignment: when each word and phone of a known text is said."""
+"""Forced alignment: the times of the words and phones of a known text in a recording."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ LONG = 60.0  # seconds: what is longer is aligned in pieces
 
 
 class Aligner:
-    """A network that hears sounds, and a search that puts those of a text in order."""
+    """A network that classifies phones, and a search over the phones of a text."""
 
     def __init__(self, model: AlignerNet, device: str | torch.device = "cpu") -> None:
         self.model = model.to(device).eval()
@@ -67,7 +67,7 @@ class Aligner:
         """Words and phones of a recording: a sound file, or samples of one channel with their rate.
 
         Recordings of more than a minute are aligned piece by piece, in bounded memory; they have no posterior and no
-        clocks. `report` is then called with the seconds that were heard so far.
+        clocks. `report` is then called with the seconds processed so far.
 
         Raises:
             AlignmentError: for a recording or a text that cannot be aligned, with the reason.
@@ -84,7 +84,7 @@ class Aligner:
         wave = self.wave(audio, sample_rate)
         if len(wave) > LONG * RATE:
             return align_long(self, [wave], phonemes, report)
-        return self.align_heard(self.emissions(wave), phonemes, len(wave) / RATE, posterior=posterior)
+        return self.align_emissions(self.emissions(wave), phonemes, len(wave) / RATE, posterior=posterior)
 
     def read(self, text: str) -> Phonemes:
         """How a text is read; an AlignmentError where nothing in it can be."""
@@ -95,13 +95,13 @@ class Aligner:
 
     @property
     def threshold(self) -> float:
-        """Scores below it: the text is not what is said."""
+        """Below this score, the text does not match the recording."""
         return self.model.config.threshold
 
-    def align_heard(
+    def align_emissions(
         self, emissions: Emissions, phonemes: Phonemes, duration: float, *, posterior: bool = False
     ) -> AlignedRecording:
-        """Words and phones of what was heard in `duration` seconds."""
+        """Words and phones from the emissions of `duration` seconds."""
         script = transcript(phonemes, tolerant=True)
         check_length(script, duration)
         found = find(emissions, script)
@@ -202,7 +202,7 @@ class Aligner:
 
     @torch.inference_mode()
     def emissions(self, wave: Wave) -> Emissions:
-        """What the network hears in every frame of 16 kHz samples."""
+        """The network's output for every frame of 16 kHz samples."""
         mel = spectrogram()(torch.from_numpy(wave))
         states, change = self.model(normalised_features(mel)[None].to(self.device))
         config = self.model.config

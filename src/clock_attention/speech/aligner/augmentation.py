@@ -1,4 +1,4 @@
-"""Other speakers, rooms and recorders out of the same speech, so that the aligner hears sounds and not voices."""
+"""Simulated speakers, rooms and recorders, so that the aligner learns phones and not voices."""
 
 from __future__ import annotations
 

@@ -20,6 +20,7 @@ from itertools import islice
 from pathlib import Path
 
 from clock_attention.files import write_atomically
+from clock_attention.processes import become_worker
 from clock_attention.speech.aligner.aligner import Aligner
 from clock_attention.speech.aligner.features import RATE
 from clock_attention.speech.aligner.long import some_words
@@ -27,7 +28,6 @@ from clock_attention.speech.aligner.outputs import save_alignment
 from clock_attention.speech.aligner.results import AlignedRecording
 from clock_attention.speech.audio.wave import FOREIGN, stream_audio
 from clock_attention.speech.corpus.checks import Recording
-from clock_attention.speech.corpus.shards import end_with_parent
 
 logger = logging.getLogger(__name__)
 
@@ -161,7 +161,7 @@ def save_figure(aligner: Aligner, recording: Recording, aligned: AlignedRecordin
     wave = first[: round(seconds * RATE)]
     if not complete:
         phonemes = some_words(phonemes, 0, words)
-        aligned = aligner.align_heard(aligner.emissions(wave), phonemes, len(wave) / RATE, posterior=True)
+        aligned = aligner.align_emissions(aligner.emissions(wave), phonemes, len(wave) / RATE, posterior=True)
     title = caption(recording.text, aligned, complete)
     save_alignment_figure(path, aligned, phonemes, wave, RATE, title)
 
@@ -216,16 +216,8 @@ def align_all(
 
 
 def start_worker(opener: Opener) -> None:
-    import signal
-    import threading
-
-    import torch
-
     global _aligner
-    torch.set_num_threads(1)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent hears Ctrl-C and ends
-    threading.Thread(target=end_with_parent, daemon=True).start()
-    logging.getLogger("clock_attention").setLevel(logging.ERROR)  # warnings would drown the progress bar
+    become_worker()
     _aligner = opener()
 
 

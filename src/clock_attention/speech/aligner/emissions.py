@@ -1,4 +1,4 @@
-"""What the network heard, as scores for the search: sounds, what may stand for them, and speech of any kind."""
+"""The network's output as scores for the search: phones, their permitted substitutes, and any other speech."""
 
 from __future__ import annotations
 

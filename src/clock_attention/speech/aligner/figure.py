@@ -1,7 +1,7 @@
 """A figure of an alignment: waveform, mel, posterior of the phones and both clocks on one time axis.
 
 The posterior is in the middle. The source clock stands to its left, on the axis of phones, and counts the sounds of the
-text; the target clock below it counts the sounds heard so far. The search is drawn to where the two read the same.
+text; the target clock below it counts the sounds detected so far. The search is drawn to where the two read the same.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from clock_attention.speech.aligner.inventory import BOUNDARIES
 from clock_attention.speech.aligner.results import AlignedInterval, AlignedRecording
 from clock_attention.speech.audio.mel import MelConfig, MelSpectrogram
 from clock_attention.speech.audio.panels import (
@@ -32,14 +33,13 @@ from clock_attention.speech.audio.panels import (
     write_figure,
 )
 from clock_attention.speech.audio.wave import Wave, resample
-from clock_attention.speech.text.phonemes import PAUSES, WORD_BOUNDARY, Phonemes
+from clock_attention.speech.text.phonemes import Phonemes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 MOST_PHONES = 110  # in one picture
-BOUNDARIES = frozenset((WORD_BOUNDARY, *PAUSES.values()))
 
 
 def beginning(aligned: AlignedRecording, phonemes: Phonemes) -> tuple[float, int]:

@@ -1,4 +1,4 @@
-"""The best places of the units of a text in what was heard, between frames, and how sure they are."""
+"""The best positions of the units of a text, interpolated between frames, with confidences."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ OVERCONFIDENCE = 4  # power that makes the posterior's share within 20 ms as oft
 
 @dataclass(frozen=True)
 class UnitPlaces:
-    """Where the units of a transcript lie, in frames; units that were passed over have no place."""
+    """Where the units of a transcript lie, in frames; units that were skipped have no position."""
 
     units: NDArray[np.int64]  # (present,) those that take time, in order
     edges: NDArray[np.float64]  # (present + 1,) in frames, from 0 to the end
@@ -31,7 +31,7 @@ class UnitPlaces:
 
 
 def find(emissions: Emissions, script: Transcript) -> UnitPlaces:
-    """The best places of all units: what is heard is the evidence, the clocks are the prior."""
+    """The best positions of all units: the emissions are the evidence, the clocks are the prior."""
     graph, weights = script.graph, emissions.weights
     scores, change = emissions.scores[:, graph.column], emissions.change
     if weights.clock:

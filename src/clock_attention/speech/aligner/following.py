@@ -1,9 +1,9 @@
-"""Where in a long text a recording is, found while it is read: Viterbi in a band that moves along, with a fixed lag.
+"""The position of a recording in a long text, frame by frame: Viterbi search in a moving band with a fixed lag.
 
 The states are those of the whole text in a row: silence, other speech, the phones of a word, silence, and so on. What
 lies between words is optional; other speech, which is not written, has a price; and from one silence the path may jump
-to a later one, at a price for the words that it leaves out. So a passage that is missing on either side costs
-something, once, and does not push everything after it out of place.
+to a later one, at a price for the words that it leaves out. So a passage that is missing from the
+text or from the recording has a fixed cost and does not shift everything after it.
 
 Only states near the best one are followed, and what is older than the lag is decided: paths that disagree with the
 decision are dropped, so that the pieces fit together. Memory is band × lag, whatever the length; time is linear.

@@ -1,7 +1,7 @@
-"""The order in which sounds may come: units in a row, some of them optional, as states with arcs between them.
+"""The search graph: units in a row, some of them optional, as states with arcs between them.
 
 A unit is a sound, a silence or other speech; it passes through its states in order and may stay in each. Units that are
-optional may be passed over, and so may whole words, each at a cost. Every arc consumes one frame.
+optional may be skipped, and so may whole words, each at a cost. Every arc consumes one frame.
 """
 
 from __future__ import annotations

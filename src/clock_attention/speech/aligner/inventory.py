@@ -1,8 +1,8 @@
-"""The sounds that the aligner tells apart, and which of them may stand for a phoneme of the text.
+"""The phone classes of the aligner, and which of them may stand for a phoneme of the text.
 
 One class per American English phoneme, without stress: the r-coloured vowels of "her" and "letter" are one sound (ɜ),
 though the phonemizer writes two tokens for it. Each class has two halves, so that a boundary lies between the end of
-one sound and the beginning of the next, and a stop's closure is told from its release. Silence has one class.
+one sound and the beginning of the next, and a stop's closure and release are distinct. Silence has one class.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def is_boundary(token: str) -> bool:
 
 @dataclass(frozen=True)
 class Sound:
-    """What is listened for in one token: a class, and which of its halves (both, or one of an r-coloured vowel)."""
+    """The class expected for one token, and which of its halves (both, or one of an r-coloured vowel)."""
 
     name: str
     halves: tuple[int, ...] = (0, 1)
@@ -77,7 +77,7 @@ def state(name: str, half: int) -> int:
 
 
 def sounds(tokens: Sequence[str], word_index: Sequence[int]) -> list[Sound | None]:
-    """What is listened for in each token; None for boundaries between words.
+    """The class expected for each token; None for boundaries between words.
 
     ɜ + ɹ, and ə + ɹ unless a stressed vowel follows, are the two halves of one r-coloured vowel.
     """

@@ -1,6 +1,6 @@
-"""Recordings of any length: followed through their text as they are read, and aligned piece by piece.
+"""Recordings of any length: located in their text as a stream, and aligned piece by piece.
 
-`Follower` says, with a lag, which word each moment belongs to; `Cutter` cuts where that is beyond doubt, in silences
+`Follower` assigns, with a lag, each frame to a word; `Cutter` cuts where that is certain, in silences
 between words; each piece is aligned with the words that lie in it. Nothing but a few blocks and the result is held in
 memory, and the time is linear in the length.
 """
@@ -12,10 +12,10 @@ from typing import Protocol
 
 import numpy as np
 
+from clock_attention.speech.aligner.blocks import POOL, Waiting, block_emissions, pooled
 from clock_attention.speech.aligner.emissions import Emissions
 from clock_attention.speech.aligner.features import FRAME_SECONDS, RATE
 from clock_attention.speech.aligner.following import Follower, TextStates
-from clock_attention.speech.aligner.hearing import POOL, Waiting, heard, pooled
 from clock_attention.speech.aligner.inventory import PLACE, sounds
 from clock_attention.speech.aligner.joining import Joined
 from clock_attention.speech.aligner.pieces import Cutter, Piece
@@ -28,17 +28,17 @@ BAND = 4000  # states of the text that are followed at a time: about four minute
 LAG = 4000  # steps after which the past is decided: 40 s
 
 
-class Listener(Protocol):
+class LongAligner(Protocol):
     """What long recordings need of an aligner."""
 
     @property
     def threshold(self) -> float: ...
     def emissions(self, wave: Wave) -> Emissions: ...
-    def align_heard(self, emissions: Emissions, phonemes: Phonemes, duration: float) -> AlignedRecording: ...
+    def align_emissions(self, emissions: Emissions, phonemes: Phonemes, duration: float) -> AlignedRecording: ...
 
 
 def align_long(
-    listener: Listener,
+    aligner: LongAligner,
     audio: Iterable[Wave],
     phonemes: Phonemes,
     report: Callable[[float], None] = lambda seconds: None,
@@ -46,11 +46,11 @@ def align_long(
     """Align samples at 16 kHz that come in blocks of any size.
 
     Args:
-        report: is called with the seconds that were heard so far.
+        report: called with the seconds processed so far.
     """
     states = TextStates.of(word_classes(phonemes))
     follower, cutter = Follower(states, silence=0, band=BAND, lag=LAG), Cutter(states)
-    joined = Joined(phonemes.words, listener.threshold)
+    joined = Joined(phonemes.words, aligner.threshold)
     waiting, quiet = Waiting(), np.zeros(0, dtype=bool)
     samples = frames = 0
 
@@ -60,7 +60,9 @@ def align_long(
             start, end = piece.start * STEP, piece.end * STEP
             if piece.first < piece.stop:
                 try:
-                    part = listener.align_heard(emissions, some_words(phonemes, piece.first, piece.stop), end - start)
+                    part = aligner.align_emissions(
+                        emissions, some_words(phonemes, piece.first, piece.stop), end - start
+                    )
                 except AlignmentError:  # too many words for the time
                     joined.add_wordless(start, end, piece.stop, speech=True)
                 else:
@@ -74,7 +76,7 @@ def align_long(
             samples += len(block)
             yield block
 
-    for emissions in heard(listener.emissions, counted()):
+    for emissions in block_emissions(aligner.emissions, counted()):
         waiting.append(emissions)
         frames += len(emissions.change_logits)
         steps = pooled(emissions)

@@ -1,7 +1,7 @@
-"""The aligner's network: for every 5 ms, which half of which sound is heard, and whether a new sound begins.
+"""The aligner's network: for every 5 ms, which half of which phone is spoken, and whether a new phone begins.
 
 A convolution takes four frames into one step, ConvNeXt blocks of different dilations look about 0.8 s each way, and one
-linear map gives the four 5 ms frames of each step: the work is done at 50 Hz, the answers come at 200 Hz.
+linear map gives the four 5 ms frames of each step: it computes at 50 Hz and outputs at 200 Hz.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class AlignerConfig(BaseModel):
     kernel: Annotated[int, Field(gt=0, le=63)] = 7
     dilations: Annotated[tuple[int, ...], Field(max_length=64)] = (1, 2, 3, 1, 2, 3, 1)
     log_prior: tuple[float, ...] = (0.0,) * STATES  # of each state in the training data
-    threshold: float = -2.0  # scores below it: the text is not what is said
+    threshold: float = -2.0  # below this score, the text does not match the recording
     search: SearchWeights = SearchWeights()
 
 

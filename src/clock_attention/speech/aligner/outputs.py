@@ -13,7 +13,6 @@ from clock_attention.speech.text.sentences import in_parts
 from clock_attention.timestamps import FORMATS, Interval, save_timestamps
 
 SUBTITLES = (".srt", ".vtt")
-LONGEST_READING = 600  # letters that are read at once
 CUES = ("lines", "words")
 
 
@@ -52,7 +51,7 @@ def subtitles(aligned: AlignedRecording, text: str, reader: Phonemizer) -> Itera
     next_missing = next(missing, None)
     waiting = next(spoken, None)
     for sentence in reader.sentences(text):
-        for part in in_parts(sentence, LONGEST_READING):
+        for part in in_parts(sentence):
             try:
                 words = reader.read(part).words
             except UnreadableTextError:

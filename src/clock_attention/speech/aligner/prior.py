@@ -1,8 +1,8 @@
 """Where the clocks of text and recording meet: the prior of the search.
 
-The source clock counts the sounds of the text, the target clock the sounds that the network hears begin. Both run from
-0 to 1, and differ as a Brownian bridge does: freely in the middle, not at the ends. The network has learned to hear
-beginnings from boundaries that content had found, so the clocks are taught by the evidence and never teach it.
+The source clock counts the sounds of the text, the target clock the onsets that the network detects. Both run from 0
+to 1, and their difference is a Brownian bridge: free in the middle, zero at the ends. The network learned onsets from
+boundaries that the content term had found, so the clocks are trained by the evidence and never the other way round.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ def meeting_prior(target: NDArray[np.float32], source: NDArray[np.float32], soun
     """Log of the prior (frames, states), 0 where the clocks agree.
 
     Args:
-        target: readings of the frames (frames,), in sounds heard.
+        target: readings of the frames (frames,), in sounds detected.
         source: readings of the states (states,), in sounds of the text.
         sounds: of the whole text.
     """

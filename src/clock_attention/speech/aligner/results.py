@@ -38,7 +38,7 @@ class AlignedRecording:
 
     `score` is higher where the text fits the recording; `fits` says whether it is above the model's threshold.
     `posterior` holds for every frame (of `frame_seconds`) the probability of each token. Where the two clocks are equal
-    they meet: `source_clock` counts sounds along the tokens, `target_clock` the sounds heard along the frames.
+    they meet: `source_clock` counts sounds along the tokens, `target_clock` the sounds detected along the frames.
     """
 
     duration: float

@@ -51,9 +51,9 @@ def flags_of(found: UnitPlaces, edges: NDArray[np.float64], script: Transcript) 
     for place, unit in enumerate(found.units):
         if script.kind[unit] == OTHER:
             flags.append(Flag("spoken-not-written", "", float(edges[place]), float(edges[place + 1])))
-    said = set(script.word[found.units].tolist())
+    spoken = set(script.word[found.units].tolist())
     for word, text in enumerate(script.phonemes.words):
-        if word not in said:
+        if word not in spoken:
             after = int(np.searchsorted(found.units, np.flatnonzero(script.word == word)[0]))
             flags.append(Flag("written-not-spoken", text, float(edges[after]), float(edges[after])))
     return sorted(flags, key=lambda flag: flag.start)

@@ -55,11 +55,11 @@ def transcript(phonemes: Phonemes, *, tolerant: bool) -> Transcript:
             add(Unit((OTHER_COLUMN,), skip=0.0, entry=OTHER_ENTRY), OTHER, -1, NO_WORD)
             add(Unit((SILENCE_COLUMN,), skip=0.0, entry=SILENCE_ENTRY), PAUSE, -1, NO_WORD)
 
-    heard = sounds(phonemes.tokens, phonemes.word_index)
+    classes = sounds(phonemes.tokens, phonemes.word_index)
     begun: dict[int, int] = {}
     ended: dict[int, int] = {}
     gap(-1)
-    for place, (token, sound) in enumerate(zip(phonemes.tokens, heard, strict=True)):
+    for place, (token, sound) in enumerate(zip(phonemes.tokens, classes, strict=True)):
         word = phonemes.word_index[place]
         if sound is None or is_boundary(token):
             if word == NO_WORD:
@@ -76,7 +76,7 @@ def transcript(phonemes: Phonemes, *, tolerant: bool) -> Transcript:
     if tolerant:
         jumps = [(begun[word], ended[word], SKIPPED_WORD) for word in begun]
     kind, owner, word_of = (np.array(column, np.int64) for column in zip(*rows, strict=True))
-    clock = np.cumsum([sound is not None for sound in heard]).astype(np.float32)
+    clock = np.cumsum([sound is not None for sound in classes]).astype(np.float32)
     graph = build(units, jumps)
     readings = state_readings(graph, kind)
     return Transcript(phonemes, graph, kind.astype(np.int8), owner, word_of, clock, readings)

@@ -1,4 +1,4 @@
-"""How much each kind of evidence counts in the search. Stored with a network, whose weaknesses they make up for."""
+"""How much each kind of evidence counts in the search. Stored with the network for which they were tuned."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ Weight = Annotated[float, Field(ge=0.0, le=100.0)]
 
 
 class SearchWeights(BaseModel):
-    """The defaults take what is heard as it is."""
+    """The defaults use the network's output unchanged."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
-    prior: Weight = 0.3  # how often states were in the training data: its power in what is heard
+    prior: Weight = 0.3  # exponent of the state prior by which the network's posteriors are divided
     change: Weight = 1.0  # beginnings of sounds
     clock: Weight = 0.8  # the prior of the clocks, in every frame
     silence: Weight = 0.0  # nats a frame in its favour: synthetic speech begins more suddenly than people do

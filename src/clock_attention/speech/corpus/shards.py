@@ -6,18 +6,16 @@ with a table is done and never repeated.
 
 from __future__ import annotations
 
-import logging
 import multiprocessing
 import multiprocessing.connection
-import os
-import signal
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import torch
+
+from clock_attention.processes import become_worker
 
 
 @dataclass(frozen=True)
@@ -84,20 +82,8 @@ def run_in_pool(make: MakeWorker, todo: Shards, finish: Finish, workers: int) ->
 
 def start_worker(make: MakeWorker) -> None:
     global _worker
-    torch.set_num_threads(1)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C: it lets shards in flight finish
-    threading.Thread(target=end_with_parent, daemon=True).start()
-    # A line for every emoji that is not read would drown the progress bar.
-    logging.getLogger("clock_attention").setLevel(logging.ERROR)
+    become_worker()
     _worker = make()
-
-
-def end_with_parent() -> None:
-    """A killed parent must not leave workers behind."""
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        multiprocessing.connection.wait([parent.sentinel])
-        os._exit(1)
 
 
 def run_shard(number: int, items: Sequence[Any]) -> Progress:

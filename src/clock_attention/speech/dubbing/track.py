@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from clock_attention.files import locked, make_folder
+from clock_attention.processes import become_worker
 from clock_attention.speech.audio.sound_file import SoundFile, check_sound_path
 from clock_attention.speech.audio.wave import Wave
 from clock_attention.speech.dubbing.slot import CueReport, Delivery, Slot, speak_slot
@@ -138,10 +139,8 @@ _worker: tuple[Voice, DubOptions, Path] | None = None
 
 def begin_worker(options: DubOptions, parts: Path) -> None:
     """Once in each process."""
-    import torch
-
     global _worker
-    torch.set_num_threads(1)
+    become_worker()
     _worker = opened(options), options, parts
 
 

@@ -16,6 +16,8 @@ from clock_attention.speech.text.markup import without_markup
 from clock_attention.speech.text.rules import RULES
 from clock_attention.speech.text.tokens import Kind, Token, scan
 
+LONGEST_READING = 600  # letters phonemized at once; longer sentences are cut before, to bound memory
+
 
 @dataclass(frozen=True)
 class Sentence:
@@ -86,7 +88,7 @@ def split_sentences(text: str) -> list[str]:
     return [sentence.text for sentence in sentences(text)]
 
 
-def in_parts(sentence: Sentence, longest: int) -> Iterator[Sentence]:
+def in_parts(sentence: Sentence, longest: int = LONGEST_READING) -> Iterator[Sentence]:
     """A sentence, or parts of it that have at most so many spoken characters, cut at marks where there are any.
 
     Only a single token can be longer.

@@ -24,7 +24,6 @@ from clock_attention.speech.text.tokens import Kind, Token
 from clock_attention.speech.voice.pacing import PAUSE, Pacing, parse_duration
 from clock_attention.speech.voice.timeline import Timeline
 
-LONGEST_READING = 600  # letters read at once; longer sentences are cut before they are phonemized, to bound memory
 SHORTEST_MARKED = 0.1  # seconds of a break from which on it is read like a comma
 
 Keep = Literal["pace", "total"]
@@ -126,7 +125,7 @@ def well_formed(text: str) -> str:
 def short_sentences(found: Iterable[Sentence]) -> Iterator[Sentence]:
     """Sentences, and parts of those that are too long to be read at once."""
     for sentence in found:
-        yield from in_parts(sentence, LONGEST_READING)
+        yield from in_parts(sentence)
 
 
 def is_word(token: Token) -> bool:

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
+from clock_attention.speech.aligner.blocks import BLOCK, CONTEXT, POOL, Waiting, block_emissions, part, pooled, windows
 from clock_attention.speech.aligner.emissions import Emissions
 from clock_attention.speech.aligner.features import HOP, RATE
-from clock_attention.speech.aligner.hearing import BLOCK, CONTEXT, POOL, Waiting, heard, part, pooled, windows
 from clock_attention.speech.aligner.inventory import STATES
 from clock_attention.speech.aligner.results import AlignmentError
 
@@ -31,19 +31,19 @@ def test_blocks_cover_every_sample_once_whatever_the_pieces(size):
 def test_blocks_say_what_the_whole_says():
     wave = np.random.default_rng(0).normal(size=45 * RATE).astype(np.float32)
     whole = listen(wave).log_probabilities
-    found = np.concatenate([block.log_probabilities for block in heard(listen, [wave])])
+    found = np.concatenate([block.log_probabilities for block in block_emissions(listen, [wave])])
     np.testing.assert_allclose(found[: len(whole)], whole, rtol=1e-5)
 
 
 def test_a_silent_block_is_silence_and_no_number_is_an_error():
     wave = np.concatenate([np.ones(BLOCK, np.float32), np.full(BLOCK, 1e-4, np.float32)])
-    first, second = list(heard(listen, [wave]))[:2]
+    first, second = list(block_emissions(listen, [wave]))[:2]
     assert not (first.log_probabilities[:, 0] == 0).all()
     tail = second.log_probabilities[-100:]
     assert (tail[:, 0] == 0).all()
     assert (tail[:, 1:] < -5).all()
     with pytest.raises(AlignmentError, match="not numbers"):
-        list(heard(listen, [np.array([np.nan], np.float32)]))
+        list(block_emissions(listen, [np.array([np.nan], np.float32)]))
 
 
 def test_what_waits_is_taken_from_the_front_across_blocks():

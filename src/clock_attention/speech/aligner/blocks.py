@@ -1,4 +1,4 @@
-"""What is heard in a recording of any length, block by block."""
+"""Emissions of a recording of any length, block by block."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from clock_attention.speech.aligner.results import AlignmentError
 from clock_attention.speech.audio.wave import Wave
 
 POOL = 2  # frames per step of following: 10 ms
-BLOCK = 20 * RATE  # samples that are heard at a time
-CONTEXT = 2 * RATE  # samples on both sides that the network hears too
+BLOCK = 20 * RATE  # samples that the network processes at a time
+CONTEXT = 2 * RATE  # samples on both sides that the network sees too
 # A block whose loudest sample is below this part of the loudest so far is silent, whatever normalising it on its own
 # would make of its noise.
 QUIET = 0.01
 
 
-def heard(listen: Callable[[Wave], Emissions], pieces: Iterable[Wave]) -> Iterator[Emissions]:
+def block_emissions(listen: Callable[[Wave], Emissions], pieces: Iterable[Wave]) -> Iterator[Emissions]:
     """Emissions of samples at 16 kHz that come in pieces of any size; each block is a whole number of steps."""
     loudest = 0.0
     known = None
@@ -102,7 +102,7 @@ class Waiting:
             taken.append(first)
             frames -= count
         acoustics = [piece.acoustics for piece in taken if piece.acoustics is not None]
-        last = taken[-1]  # what comes before anything was heard knows nothing of the model
+        last = taken[-1]  # silence before the first emissions has no prior or weights of the model
         return Emissions(
             np.concatenate([piece.log_probabilities for piece in taken]),
             np.concatenate([piece.change_logits for piece in taken]),
