@@ -170,7 +170,7 @@ def joined(truth: list[Span], found: list[Span]) -> list[Span]:
     for label, *_ in found:
         whole = letters(label)
         parts = [next(rest, ("", 0.0, 0.0))]
-        while (said := "".join(letters(part[0]) for part in parts)) != whole and said and whole.startswith(said):
+        while (result := "".join(letters(part[0]) for part in parts)) != whole and result and whole.startswith(result):
             if (part := next(rest, None)) is None:
                 break
             parts.append(part)

@@ -48,10 +48,10 @@ def measured(path: str, stores: list[FeatureStore], limit: int) -> NDArray[np.fl
             chosen = np.random.default_rng(0).permutation(items)[:limit].tolist()
             for plan in in_order(store, chosen, 8):
                 batch = collate(store, plan)
-                said = voice.model(batch.tokens, batch.token_lengths, batch.frames, batch.mel).mel
-                target = warped(said, batch.mel, batch.frames, 12)
+                result = voice.model(batch.tokens, batch.token_lengths, batch.frames, batch.mel).mel
+                target = warped(result, batch.mel, batch.frames, 12)
                 for item, frames in enumerate(plan.frames):
-                    mine, true, close = (mel[item : item + 1, :frames] for mel in (said, batch.mel, target))
+                    mine, true, close = (mel[item : item + 1, :frames] for mel in (result, batch.mel, target))
                     count = torch.tensor([frames])
                     errors = [float(mel_error(mine, mel, count)[0] / mel.numel()) for mel in (true, close)]
                     liveliness = mine.diff(dim=1).abs().mean() / true.diff(dim=1).abs().mean()

@@ -96,16 +96,16 @@ def run(command: list[str], parts: Path, stop_at: int | None) -> dict[str, Any]:
             os.killpg(process.pid, signal.SIGKILL)
             killed = True
         time.sleep(0.5)
-    _, said = process.communicate()
+    _, result = process.communicate()
     if not killed and process.returncode:
-        raise SystemExit(said)
+        raise SystemExit(result)
     return {
         "seconds": round(time.monotonic() - begun, 1),
         "killed": killed,
         "peak": max(total for _, total in memory),
         "largest_process": round(largest, 1),
         "memory": memory[:: max(1, len(memory) // 40)],
-        "said": said.strip().splitlines()[:1],
+        "said": result.strip().splitlines()[:1],
     }
 
 

@@ -103,9 +103,9 @@ def variants(words: str) -> set[str]:
 
 
 def right_by_sound(reader: Reader, case: Case) -> bool:
-    said = reader(case.written)
+    output = reader(case.written)
     readings = (reading.replace(" / ", ". ") for reading in case.readings)
-    return any(said == reader(form) for reading in readings for form in variants(reading))
+    return any(output == reader(form) for reading in readings for form in variants(reading))
 
 
 def right_name(reader: Reader, case: Case) -> bool:
@@ -119,8 +119,8 @@ def right_name(reader: Reader, case: Case) -> bool:
 
 def right_words(case: Case) -> bool:
     joint = " / " if case.kind == SENTENCES else " "
-    said = joint.join(normalized(sentence.spoken) for sentence in sentences(case.written))
-    return said in set(map(normalized, case.readings))
+    output = joint.join(normalized(sentence.spoken) for sentence in sentences(case.written))
+    return output in set(map(normalized, case.readings))
 
 
 def espeak_ipa(text: str) -> str:

@@ -105,8 +105,8 @@ class Judge:
             **{key: [getattr(ratio, key) for ratio in ratios] for key in ("time", "bins", "variance")},
             "cepstral_distance": [cepstral_distance(*pair) for pair in zip(mels, references, strict=True)],
         }
-        heard = [self.recognizer.transcribe(wave, rate) for wave in waves]
-        wer = score_sentences(texts, heard).wer
+        output = [self.recognizer.transcribe(wave, rate) for wave in waves]
+        wer = score_sentences(texts, output).wer
         row = {"name": name, "wer": [wer.estimate, wer.low, wer.high]}
         row |= {key: with_interval(np.array(values)) for key, values in measures.items()}
         print_row(row)

@@ -92,7 +92,7 @@ def long(voice: Voice, vocoder: Any, arguments: argparse.Namespace) -> dict[str,
     recognizer, judge = load_recognizer("moonshine"), load_predictor("distillmos")
     out: dict[str, Any] = {"sentences": len(chosen), "seed": arguments.seed}
     for name in ("voice", "teacher"):
-        heard, opinions, pieces = [], [], 0
+        output, opinions, pieces = [], [], 0
         for text in chosen:
             if name == "voice":
                 spoken = voice.speak(text, vocoder=vocoder)
@@ -100,9 +100,9 @@ def long(voice: Voice, vocoder: Any, arguments: argparse.Namespace) -> dict[str,
                 wave = spoken.audio
             else:
                 wave = teacher_wave(text, rate)
-            heard.append(recognizer.transcribe(wave, rate))
+            output.append(recognizer.transcribe(wave, rate))
             opinions.append(judge(wave, rate)["mos"])
-        wer = score_sentences(chosen, heard).wer
+        wer = score_sentences(chosen, output).wer
         out[name] = {"wer": [wer.estimate, wer.low, wer.high], "distillmos": with_interval(np.array(opinions))}
         if pieces:
             out[name]["pieces"] = pieces
@@ -206,8 +206,8 @@ def onsets(voice: Voice, vocoder: Any, arguments: argparse.Namespace) -> dict[st
         late, phantoms = [], 0
         for text in chosen:
             spoken: Speech = voice.speak(text, pace=pace, vocoder=vocoder)
-            heard = np.flatnonzero(heard_frames(spoken.audio, rate))[0] / 100
-            late.append(1000 * (heard - spoken.words[0].start))
+            output = np.flatnonzero(heard_frames(spoken.audio, rate))[0] / 100
+            late.append(1000 * (output - spoken.words[0].start))
             if pace == 1.0:
                 phantoms += is_phantom(detecting.transcribe(spoken.audio, rate), text)
         found = np.array(late)
@@ -235,8 +235,8 @@ def detecting_model() -> Any:
     return moonshine_voice.ModelArch.TINY
 
 
-def is_phantom(heard: str, text: str) -> bool:
-    first, expected = normalize_transcript(heard).split()[:1], require_words(text).split()[:1]
+def is_phantom(output: str, text: str) -> bool:
+    first, expected = normalize_transcript(output).split()[:1], require_words(text).split()[:1]
     return first == ["you"] and expected != ["you"]
 
 
@@ -259,9 +259,9 @@ def hard(voice: Voice, vocoder: Any, arguments: argparse.Namespace) -> dict[str,
         both = missing[0] & missing[1]
         missed_by_both += len(both)
         if both:
-            heard = by_phone.transcribe(spoken.audio, rate).split()
+            output = by_phone.transcribe(spoken.audio, rate).split()
             confirmed += [
-                f"{prompt.id}: {word}" for place, word in sorted(both) if not phones_heard(prompt.text, place, heard)
+                f"{prompt.id}: {word}" for place, word in sorted(both) if not phones_heard(prompt.text, place, output)
             ]
     return {
         "prompts": len(prompts), "words": words, "words without time in the alignment": short,
@@ -271,11 +271,11 @@ def hard(voice: Voice, vocoder: Any, arguments: argparse.Namespace) -> dict[str,
     }  # fmt: skip
 
 
-def missed(text: str, heard: str) -> set[tuple[int, str]]:
+def missed(text: str, output: str) -> set[tuple[int, str]]:
     """Words of the text, by place, that are deleted in the transcript."""
     import jiwer
 
-    reference, hypothesis = require_words(text), normalize_transcript(heard)
+    reference, hypothesis = require_words(text), normalize_transcript(output)
     found = jiwer.process_words(reference, hypothesis or "-")
     places = [
         place
@@ -286,13 +286,13 @@ def missed(text: str, heard: str) -> set[tuple[int, str]]:
     return {(place, reference.split()[place]) for place in places}
 
 
-def phones_heard(text: str, place: int, heard: list[str]) -> bool:
+def phones_heard(text: str, place: int, output: list[str]) -> bool:
     """Whether at least a third of a word's phones are found where they should be in all that was recognised."""
     import jiwer
 
     words = [phones(word).split() for word in require_words(text).split()]
     begin = sum(map(len, words[:place]))
-    found = jiwer.process_words(" ".join(p for word in words for p in word), " ".join(heard) or "-")
+    found = jiwer.process_words(" ".join(p for word in words for p in word), " ".join(output) or "-")
     hits = {n for c in found.alignments[0] if c.type == "equal" for n in range(c.ref_start_idx, c.ref_end_idx)}
     own = range(begin, begin + len(words[place]))
     return 3 * sum(n in hits for n in own) >= len(own)

@@ -21,5 +21,5 @@ def test_a_name_is_imported_once_and_kept(monkeypatch):
 
 def test_importing_the_package_and_help_do_not_import_torch():
     code = "import sys, clock_attention; import clock_attention.commands.main; print('torch' in sys.modules)"
-    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert said.stdout.strip() == "False"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == "False"

@@ -239,7 +239,7 @@ def test_wrong_shapes_are_named(arguments, message):
         ClockAttention(8, 2)(**(usual | arguments))
 
 
-def test_content_is_evidence_beside_the_clocks():
+def test_content_is_evidence_in_addition_to_the_clocks():
     """logit = logit_scale · clock score + q·k/√C; with the clocks' scale at 0, plain dot-product attention."""
     torch.manual_seed(0)
     attention = ClockAttention(12, 3, content_dim=5, logit_scale=0.0)

@@ -29,5 +29,5 @@ def test_nothing_is_at_an_old_path_but_the_notice(old: str) -> None:
 
 def test_old_paths_are_found_by_the_import_statement() -> None:
     code = "from clock_attention.speech.store import FeatureStore; print(FeatureStore.__module__)"
-    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert said.stdout.strip() == "clock_attention.speech.corpus.store"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == "clock_attention.speech.corpus.store"

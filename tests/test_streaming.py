@@ -133,8 +133,8 @@ def test_safety_net_says_so_every_time_and_of_every_item(caplog):
     for times in (1, 2):
         decode()
         for item in (0, 1):
-            said = f"item {item} is 0% through its source after 46 steps"  # four times ten and a margin
-            assert sum("safety net" in text and said in text for text in caplog.messages) == times
+            result = f"item {item} is 0% through its source after 46 steps"  # four times ten and a margin
+            assert sum("safety net" in text and result in text for text in caplog.messages) == times
 
 
 @pytest.mark.parametrize("margin", [16.0, 40.0])

@@ -39,7 +39,7 @@ def test_decoder_with_nan_in_padding_equals_items_run_alone(norm_first, batch_fi
     torch.testing.assert_close(together[1:, :3], alone)
 
 
-def test_decoder_layer_is_torchs_own_but_for_the_cross_attention():
+def test_decoder_layer_equals_torchs_except_for_the_cross_attention():
     """With the same cross-attention in both, our forward and torch's agree."""
     theirs = nn.TransformerDecoderLayer(16, 4, 32, batch_first=True, dropout=0.0)
     ours = ClockDecoderLayer.from_layer(theirs, ClockAttention(16, 4, clocks="causal"))

@@ -230,7 +230,7 @@ def measure_quality(
     expected_violations   steps at which the expected position Σ_t t A[s, t] falls back by more than 0.1 key
     argmax_violations     steps at which the key with the largest weight lies before the previous one
     skipped               required keys that are never the key with the largest weight
-    repeated              keys the argmax path comes back to after it has left them
+    repeated              keys the argmax path returns to after it has left them
     coverage              share of required keys whose weights sum to ½ or more (½ S/T where S < T)
     focus                 mean over queries of the largest weight
     entropy               mean over queries of −Σ A log A, in nats; normalized: divided by log T

@@ -173,7 +173,7 @@ class Visitor:
 
 
 @pytest.mark.parametrize("browser", [DESK], indirect=True)
-def test_a_visitor_types_presses_hears_changes_the_pace_and_takes_the_timestamps_home(browser, url, tmp_path):
+def test_a_visitor_speaks_a_text_changes_the_pace_and_downloads_timestamps(browser, url, tmp_path):
     visitor = Visitor(browser, url)
     find = visitor.find
     visitor.type_into("#text textarea", TEXT)
@@ -187,13 +187,13 @@ def test_a_visitor_types_presses_hears_changes_the_pace_and_takes_the_timestamps
     browser.execute_script("document.querySelector('#spoken audio').pause()")
     browser.execute_script(HEARD)
     find("#spoken .clock-words button")[2].click()
-    heard = wait(
-        lambda: (said := browser.execute_script("return window.said")) and "slowly" in said and said, "the end"
+    output = wait(
+        lambda: (spoken := browser.execute_script("return window.said")) and "slowly" in spoken and spoken, "the end"
     )
-    followed = [word for word in heard if word in words]
+    followed = [word for word in output if word in words]
     assert followed[0] == "canoe"
     assert followed == [word for word in words if word in followed]  # a busy machine may leave one out
-    assert len(heard) > len(followed)  # phonemes too
+    assert len(output) > len(followed)  # phonemes too
     wait(lambda: find("#figure img"), "the figure")
 
     visitor.type_into("#pace input[type=number]", "2")
@@ -215,7 +215,7 @@ def test_a_visitor_types_presses_hears_changes_the_pace_and_takes_the_timestamps
 
 
 @pytest.mark.parametrize(("browser", "touch"), [(DESK, False), (PHONE, True)], indirect=["browser"])
-def test_edges_of_words_are_dragged_and_heard(browser, url, touch):
+def test_word_edges_can_be_dragged_and_spoken_again(browser, url, touch):
     visitor = Visitor(browser, url)
     visitor.type_into("#text textarea", TEXT)
     visitor.speak()
@@ -262,7 +262,7 @@ def test_edges_of_words_are_dragged_and_heard(browser, url, touch):
 
 
 @pytest.mark.parametrize("browser", [DESK, PHONE], indirect=True)
-def test_subtitles_from_a_file_are_dubbed_heard_and_taken_home(browser, url, tmp_path):
+def test_subtitles_from_a_file_are_dubbed_played_and_downloaded(browser, url, tmp_path):
     visitor = Visitor(browser, url)
     visitor.press("button[role=tab]:nth-of-type(3)")
     (tmp_path / "film.srt").write_bytes("\ufeff".encode() + SRT.encode())

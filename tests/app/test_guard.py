@@ -118,13 +118,13 @@ def unspoken(voice):
     return Silent(voice.card, voice.model, voice.path)
 
 
-def test_work_stops_when_nobody_waits_for_it(server, speaker, monkeypatch):
+def test_work_stops_when_no_client_waits_for_it(server, speaker, monkeypatch):
     """The visitor leaves after the first of a thousand sentences."""
-    begun, said, speech = threading.Event(), [], speaker.speak("One.", decoding="parallel")
+    begun, result, speech = threading.Event(), [], speaker.speak("One.", decoding="parallel")
 
     def slow(text, **options):
         for number in range(1000):
-            said.append(number)
+            result.append(number)
             begun.set()
             time.sleep(0.02)
             yield speech
@@ -138,8 +138,8 @@ def test_work_stops_when_nobody_waits_for_it(server, speaker, monkeypatch):
     answer.close()
     connection.close()
     count = -1
-    while len(said) != count:
-        count = len(said)
+    while len(result) != count:
+        count = len(result)
         time.sleep(2)
     assert count < 1000
 

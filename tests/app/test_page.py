@@ -24,7 +24,7 @@ def test_scripts_and_styles_come_with_the_page_and_fetch_nothing():
         assert words not in LOOK["head"] + LOOK["css"], words
 
 
-def test_the_command_serves_this_machine_only_and_reports_to_nobody(voice, monkeypatch):
+def test_the_command_binds_to_this_machine_only_and_sends_no_telemetry(voice, monkeypatch):
     launched = {}
     monkeypatch.setattr(gr.Blocks, "launch", lambda blocks, **options: launched.update(options, page=blocks))
     runner, command = CliRunner(), command_line()

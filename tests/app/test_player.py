@@ -21,7 +21,7 @@ def test_a_player_holds_the_sound_itself(speech):
     np.testing.assert_allclose(wave, speech.audio.clip(-1, 1), atol=1e-4)
 
 
-def test_a_player_shows_every_word_and_phoneme_where_it_is_said(speech):
+def test_a_player_shows_every_word_and_phoneme_at_its_time(speech):
     shown = re.findall(r'data-start="([^"]+)" data-end="([^"]+)".*?<span>([^<]+)</span>', player(speech, "it"))
     expected = [i for tier in ("words", "phones") for i in speech.tiers()[tier] if i.label and i.end > i.start]
     assert [label for _, _, label in shown] == [interval.label for interval in expected]

@@ -16,7 +16,7 @@ TEXT = "The birch canoe slid, slowly."
 SRT = "1\n00:00:00,500 --> 00:00:02,000\nHello there.\n\n2\n00:00:02,300 --> 00:00:02,700\nMuch too long for this.\n"
 
 
-def test_speech_can_be_heard_while_it_grows(speaker):
+def test_speech_can_be_played_while_it_grows(speaker):
     steps = list(speaker.speak_in_steps("One two. Three. Four five.", decoding="parallel"))
     assert [step.complete for step in steps] == [False, False, True]
     for (shorter, _), (longer, _) in itertools.pairwise(steps):
@@ -58,7 +58,7 @@ def test_the_other_decoder_is_found(speaker):
         ({"text": TEXT, "decoding": "sideways"}, "no sideways decoder"),
     ],
 )
-def test_requests_beyond_the_limits_are_refused_in_words(speaker, request_, complaint):
+def test_requests_beyond_the_limits_are_refused_with_a_message(speaker, request_, complaint):
     with pytest.raises(ValueError, match=complaint):
         speaker.speak(**{"decoding": "parallel", **request_})
 
@@ -134,7 +134,7 @@ def test_subtitles_are_dubbed_step_by_step_into_files(speaker):
         (f"00:10:00,000 --> 00:10:{LONGEST_TRACK % 60 + 1:02.0f},000\nHi.\n", "last 601 seconds"),
     ],
 )
-def test_subtitles_beyond_the_limits_are_refused_in_words(speaker, subtitles, complaint):
+def test_subtitles_beyond_the_limits_are_refused_with_a_message(speaker, subtitles, complaint):
     with pytest.raises(ValueError, match=complaint):
         list(speaker.dub_in_steps(subtitles, fastest=1.6))
 

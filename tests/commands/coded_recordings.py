@@ -26,7 +26,7 @@ def files(folder):
     return sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.name != ".lock")
 
 
-def said(result):
+def printed(result):
     return " ".join(result.output.split())
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import soundfile
 
-from tests.commands.coded_recordings import OTHER, TEXT, WORDS, files, labels, record, said
+from tests.commands.coded_recordings import OTHER, TEXT, WORDS, files, labels, printed, record
 from tests.speech.aligner.coded import coded_speech
 from tests.test_timestamps import assert_tiles, read_textgrid
 
@@ -35,11 +35,11 @@ def test_every_format_from_one_recording(align, tmp_path):
     rows = (tmp_path / "b.ctm").read_text("utf-8").splitlines()
     assert [row.split()[4] for row in rows] == WORDS
     assert (tmp_path / "b.lab").read_text("utf-8").splitlines()[0].endswith(" sil")
-    assert f"b.TextGrid, b.json, b.srt, b.vtt, b.lab, b.ctm: {len(WORDS)} words in" in said(result)
+    assert f"b.TextGrid, b.json, b.srt, b.vtt, b.lab, b.ctm: {len(WORDS)} words in" in printed(result)
 
 
 @pytest.mark.parametrize("given", [["--text-file", "words.txt"], ["--text-file", "-"], []])
-def test_the_text_may_come_from_a_file_from_standard_input_or_from_beside_the_recording(align, tmp_path, given):
+def test_the_text_comes_from_a_file_standard_input_or_a_transcript_next_to_the_recording(align, tmp_path, given):
     record(tmp_path / "a.flac")
     for name in ("words.txt", "a.txt"):
         (tmp_path / name).write_text(f"\ufeff{TEXT}\r\n", encoding="utf-8")
@@ -83,20 +83,20 @@ def test_a_wrong_text_is_refused_and_written_only_by_force(align, tmp_path):
     record(tmp_path / "a.wav")
     result = align("a.wav", "--text", OTHER)
     assert result.exit_code == 1
-    assert "the text does not fit the recording (score" in said(result)
+    assert "the text does not fit the recording (score" in printed(result)
     assert files(tmp_path) == ["a.wav"]
     result = align("a.wav", "--text", OTHER, "--force")
     assert result.exit_code == 0
-    assert "warning: the text does not fit" in said(result)
+    assert "warning: the text does not fit" in printed(result)
     assert files(tmp_path) == ["a.TextGrid", "a.wav"]
 
 
-def test_a_word_too_many_or_too_few_is_told(align, tmp_path):
+def test_missing_and_extra_words_are_reported(align, tmp_path):
     record(tmp_path / "a.wav", "one two three four five six seven eight nine ten")
     result = align("a.wav", "--text", "one two three extraordinary four five six seven ten", "-o", "a.json")
     assert result.exit_code == 0, result.output
-    assert "'extraordinary' is written but was not found near" in said(result)
-    assert "s is not written" in said(result)
+    assert "'extraordinary' is written but was not found near" in printed(result)
+    assert "s is not written" in printed(result)
     kinds = {flag["kind"] for flag in json.loads((tmp_path / "a.json").read_text("utf-8"))["flags"]}
     assert kinds == {"written-not-spoken", "spoken-not-written"}
 
@@ -149,7 +149,7 @@ def test_every_mistake_is_answered_with_a_sentence_and_nothing_is_written(align,
     result = align("a.wav", *text, *arguments)
     assert result.exit_code == 1
     assert isinstance(result.exception, SystemExit)
-    assert message in said(result)
+    assert message in printed(result)
     assert "Traceback" not in result.output
     assert files(tmp_path) == before
 
@@ -158,7 +158,7 @@ def test_a_recording_without_any_text_says_where_it_was_looked_for(align, tmp_pa
     record(tmp_path / "a.wav")
     result = align("a.wav")
     assert result.exit_code == 1
-    assert "no transcript beside it, expected a.txt or a.lab; or give the text with --text" in said(result)
+    assert "no transcript beside it, expected a.txt or a.lab; or give the text with --text" in printed(result)
 
 
 def test_channels_are_mixed_when_asked(align, tmp_path):

@@ -23,26 +23,26 @@ def clock_attention(*arguments: object) -> tuple[int, str]:
 def test_from_text_to_statistics(tmp_path: Path) -> None:
     (tmp_path / "text.txt").write_text("The birch canoe slid.\nGlue the sheet to it.\n😀\n", encoding="utf-8")
     store = tmp_path / "store"
-    code, said = clock_attention(
+    code, printed = clock_attention(
         "corpus", "synthesize", "--text", tmp_path / "text.txt", "--out", store, "--workers", 1
     )
-    assert code == 0, said
-    assert "2 utterances" in said
-    assert "no phonemes" in said
-    assert "text-00003" in said
-    code, said = clock_attention("corpus", "stats", store)
-    assert code == 0, said
-    assert "hibari-tts reading text.txt" in said
-    assert "mean mel-to-phoneme ratio" in said
+    assert code == 0, printed
+    assert "2 utterances" in printed
+    assert "no phonemes" in printed
+    assert "text-00003" in printed
+    code, printed = clock_attention("corpus", "stats", store)
+    assert code == 0, printed
+    assert "hibari-tts reading text.txt" in printed
+    assert "mean mel-to-phoneme ratio" in printed
     assert (store / "stats.png").exists()
 
 
 def test_sentences_are_generated_without_a_text(tmp_path: Path) -> None:
-    code, said = clock_attention(
+    code, printed = clock_attention(
         "corpus", "synthesize", "--limit", 3, "--seed", 4, "--mel", "paper", "--speed", 2, "--phonemizer", "arpabet",
         "--out", tmp_path / "store", "--workers", 1,
     )  # fmt: skip
-    assert code == 0, said
+    assert code == 0, printed
     store = FeatureStore.open(tmp_path / "store")
     assert len(store) == 3
     assert {utterance.speed for utterance in store.utterances} == {2.0}
@@ -51,31 +51,31 @@ def test_sentences_are_generated_without_a_text(tmp_path: Path) -> None:
 
 
 def test_a_folder_is_prepared_and_faults_are_shown(ljspeech_folder: Path, tmp_path: Path) -> None:
-    code, said = clock_attention("corpus", "prepare", ljspeech_folder, "--out", tmp_path / "store", "--workers", 1)
-    assert code == 0, said
+    code, printed = clock_attention("corpus", "prepare", ljspeech_folder, "--out", tmp_path / "store", "--workers", 1)
+    assert code == 0, printed
     for reason in ("missing", "clipped", "too long", "malformed row", "duplicate id", "text mismatch"):
-        assert reason in said
+        assert reason in printed
 
 
 def test_a_lexicon_decides_how_recordings_are_read(ljspeech_folder: Path, tmp_path: Path) -> None:
     (tmp_path / "words.toml").write_text('sentence = "/zæt/"\n', "utf-8")
     for name, options in (("plain", []), ("lexicon", ["--lexicon", tmp_path / "words.toml"])):
-        code, said = clock_attention(
+        code, printed = clock_attention(
             "corpus", "prepare", ljspeech_folder, "--out", tmp_path / name, "--workers", 1, *options
         )
-        assert code == 0, said
+        assert code == 0, printed
     plain, store = (FeatureStore.open(tmp_path / name) for name in ("plain", "lexicon"))
     spoken = ["".join(each.symbols[token] for token in each.utterances[0].tokens) for each in (plain, store)]
     assert "zæt" not in spoken[0]
     assert "zæt" in spoken[1].replace("ˈ", "")
     assert "".join(store.phonemizer("sentence").tokens).replace("ˈ", "") == "zæt"  # texts of its voice, too
     assert "lexicon" not in plain.header["settings"]
-    code, said = clock_attention(
+    code, printed = clock_attention(
         "corpus", "prepare", ljspeech_folder, "--out", tmp_path / "none", "--lexicon", tmp_path / "none.toml"
     )
     assert code == 1
-    assert "none.toml" in said
-    assert "Traceback" not in said
+    assert "none.toml" in printed
+    assert "Traceback" not in printed
 
 
 def test_a_store_is_aligned_and_the_worst_are_shown(
@@ -84,10 +84,10 @@ def test_a_store_is_aligned_and_the_worst_are_shown(
     monkeypatch.setattr(Aligner, "load", lambda *_: EvenAligner(doubtful=readings[0].text.split()[0]))
     monkeypatch.setattr(corpus, "model_name", lambda _: "even")
     store = prepare(readings[:4], tmp_path / "store", store_settings, workers=1)
-    code, said = clock_attention("corpus", "align", store.path, "--workers", 1)
-    assert code == 0, said
-    assert "3 of 4 utterances aligned, 1 left out" in said
-    assert "text and audio do not fit" in said
+    code, printed = clock_attention("corpus", "align", store.path, "--workers", 1)
+    assert code == 0, printed
+    assert "3 of 4 utterances aligned, 1 left out" in printed
+    assert "text and audio do not fit" in printed
     assert FeatureStore.open(store.path).timed
 
 
@@ -109,7 +109,7 @@ def test_mistakes_end_with_a_sentence(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "metadata.csv").touch()
-    code, said = clock_attention(*arguments)
+    code, printed = clock_attention(*arguments)
     assert code == 1
-    assert expected in said
-    assert "Traceback" not in said
+    assert expected in printed
+    assert "Traceback" not in printed

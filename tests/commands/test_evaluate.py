@@ -74,7 +74,7 @@ def test_sound_is_measured_and_compared(run, tmp_path: Path) -> None:
     assert found["first"]["second, natural"]["variance, ratio"][0] == pytest.approx(ratio, rel=0.3)
 
 
-def test_results_of_other_settings_stay_beside_each_other(run, tmp_path: Path) -> None:
+def test_results_of_different_settings_do_not_overwrite_each_other(run, tmp_path: Path) -> None:
     write_voice(tmp_path / "lr=3" / "voice")
     arguments = ["evaluate", tmp_path / "lr=3" / "voice", "--prompts", tmp_path / "prompts.txt"]
     for options in ([], ["--subset", "2"], ["--subset", "2", "--seed", "1"], ["--whole"], ["--mpr", "4"]):
@@ -85,7 +85,7 @@ def test_results_of_other_settings_stay_beside_each_other(run, tmp_path: Path) -
     assert {one["system"] for one in found} == {"voice", "voice (whole)"}
 
 
-def test_names_tell_systems_apart(run, tmp_path: Path) -> None:
+def test_names_distinguish_systems(run, tmp_path: Path) -> None:
     for place, folder in enumerate(("a", "b")):
         write_voice(tmp_path / folder / "voice", seed=place)
     prompts = ["--prompts", tmp_path / "prompts.txt"]

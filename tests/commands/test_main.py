@@ -9,7 +9,7 @@ from clock_attention.commands import main as cli
 from clock_attention.commands.main import COMMANDS, app
 
 
-def said(result):
+def printed(result):
     """All that was printed, in one line."""
     return " ".join(result.output.split())
 
@@ -23,7 +23,7 @@ def test_commands_whose_packages_are_missing_say_what_to_install(monkeypatch):
     monkeypatch.setitem(COMMANDS, "broken", cli.Command("soundfile_that_is_missing", "x", "Broken."))
     result = CliRunner().invoke(app, ["broken"])
     assert result.exit_code == 1
-    assert "needs soundfile_that_is_missing, which is not installed: pip install 'clock-attention[speech]'" in said(
+    assert "needs soundfile_that_is_missing, which is not installed: pip install 'clock-attention[speech]'" in printed(
         result
     )
 

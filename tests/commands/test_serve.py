@@ -16,7 +16,7 @@ from tests.serve.conftest import free_port
 from tests.speech.voices import tiny_voice
 
 
-def test_it_serves_until_it_is_told_to_stop(tmp_path):
+def test_it_serves_until_it_is_stopped(tmp_path):
     voice = tiny_voice(tmp_path / "voice")
     arguments = ["serve", "--voice", str(voice), "--vocoder", "griffin-lim", "--port", "0", "--workers", "1"]
     program = subprocess.Popen(
@@ -40,7 +40,7 @@ def test_it_serves_until_it_is_told_to_stop(tmp_path):
         program.stderr.close()
 
 
-def test_what_is_wrong_is_said_in_a_sentence(tmp_path):
+def test_errors_are_one_sentence(tmp_path):
     import typer
 
     from clock_attention.commands.serve import serve

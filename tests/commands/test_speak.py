@@ -38,7 +38,7 @@ def files(folder):
     return sorted(path.name for path in folder.iterdir())
 
 
-def said(result):
+def printed(result):
     """All that was printed, in one line."""
     return " ".join(result.output.split())
 
@@ -52,7 +52,7 @@ def test_a_lexicon_decides_how_words_are_read(speak, tmp_path):
     (tmp_path / "words.toml").write_text('Zyx = "/☃/"\n', "utf-8")
     failed = speak("Zyx here.", "-o", "b.wav", "--lexicon", "words.toml")
     assert failed.exit_code == 1
-    assert "words.toml" in said(failed)
+    assert "words.toml" in printed(failed)
     assert "Traceback" not in failed.output
     assert not (tmp_path / "b.wav").exists()
 
@@ -75,8 +75,8 @@ def test_one_command_writes_sound_timestamps_picture_and_mel(speak, tmp_path):
     assert table["seconds"] == pytest.approx(frames * HOP / rate)
     assert [word["label"] for word in table["tiers"]["words"]] == ["Hello", "there", "Good", "day"]
     assert table["tiers"]["phones"][-1]["end"] == pytest.approx(table["seconds"])
-    assert "a.wav: 2.10 s of speech" in said(result)
-    assert "warning: Griffin-Lim sounds metallic" in said(result)
+    assert "a.wav: 2.10 s of speech" in printed(result)
+    assert "warning: Griffin-Lim sounds metallic" in printed(result)
 
 
 def test_the_timestamps_of_a_stream_are_those_of_the_whole(speak, voice, tmp_path):
@@ -160,7 +160,7 @@ def test_every_mistake_is_answered_with_a_sentence_and_leaves_nothing_behind(spe
     result = speak(*arguments)
     assert result.exit_code == 1
     assert isinstance(result.exception, SystemExit)
-    assert message in said(result)
+    assert message in printed(result)
     assert "Traceback" not in result.output
     assert files(tmp_path) == before
 
@@ -187,7 +187,7 @@ def test_a_failure_on_the_way_leaves_the_old_file_as_it_was(speak, tmp_path, mon
     monkeypatch.setattr(synthesis, "say", failing)
     result = speak("One. Two.", "-o", "a.wav", "--mel", "a.npy")
     assert result.exit_code == 1
-    assert "error: no space left on device" in said(result)
+    assert "error: no space left on device" in printed(result)
     assert (tmp_path / "a.wav").read_bytes() == b"old"
     assert files(tmp_path) == ["a.wav"]
 

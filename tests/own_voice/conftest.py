@@ -68,7 +68,7 @@ def quick(base):
         patch.setattr(create, "load_encoder", lambda: None)
         patch.setattr(measure, "load_encoder", lambda: None)
         patch.setattr(measure, "opinions", lambda *_: {})
-        patch.setattr(measure, "understood", lambda *_: {"wer": [0.5, 0.4, 0.6], "recognizer": "deaf", "heard": []})
+        patch.setattr(measure, "word_errors", lambda *_: {"wer": [0.5, 0.4, 0.6], "recognizer": "deaf", "heard": []})
         patch.setattr(Voice, "vocoder", lambda self, name="auto": QuickVocoder(self.language.mel))
         yield {"base": str(base), "steps": 6, "count": 2, "workers": 1, "threads": 1}
 

@@ -3,25 +3,26 @@
 import numpy as np
 import pytest
 
+from clock_attention.evaluation.scoring.metrics import mean_with_interval
 from clock_attention.own_voice import measure
-from clock_attention.own_voice.measure import held_out, liveliness, opinions, understood, with_interval
+from clock_attention.own_voice.measure import held_out, mel_movement, opinions, word_errors
 from tests.speech.corpora import tiny_store
 
 
-def test_liveliness_is_relative_to_the_recordings():
+def test_mel_movement_is_relative_to_the_recordings():
     mels = [np.random.default_rng(seed).normal(size=(50, 8)) for seed in range(3)]
-    same = liveliness(mels, mels)
+    same = mel_movement(mels, mels)
     assert same == {"movement": 1.0, "bins": 1.0, "variance": 1.0}
-    flat = liveliness([0.5 * mel for mel in mels], mels)
+    flat = mel_movement([0.5 * mel for mel in mels], mels)
     assert flat["movement"] == pytest.approx(0.5)
 
 
 def test_intervals_shrink_with_the_number_of_sentences():
     values = np.random.default_rng(0).normal(3, 1, 400)
-    few, many = with_interval(values[:16]), with_interval(values)
+    few, many = mean_with_interval(values[:16]), mean_with_interval(values)
     assert few[1] < few[0] < few[2]
     assert many[2] - many[1] < 0.4 * (few[2] - few[1])
-    assert with_interval(values) == many  # seeded
+    assert mean_with_interval(values) == many  # seeded
 
 
 def test_recordings_are_those_that_training_has_not_seen(tmp_path):
@@ -38,6 +39,6 @@ def test_what_is_not_installed_is_left_out(monkeypatch):
     monkeypatch.setattr(measure, "load_predictor", missing)
     monkeypatch.setattr(measure, "load_encoder", lambda: None)
     waves = [np.zeros(100, np.float32)]
-    assert understood(["a"], waves, 22050, "moonshine") == {}
+    assert word_errors(["a"], waves, 22050, "moonshine") == {}
     assert opinions(waves, waves, 22050) == {}
-    assert measure.likeness(waves, waves, waves, 22050) == {}
+    assert measure.speaker_similarity(waves, waves, waves, 22050) == {}

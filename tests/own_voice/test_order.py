@@ -23,5 +23,5 @@ def test_impossible_orders_are_refused():
         order(recognizer="ear")
 
 
-def test_work_lies_beside_the_voice():
+def test_the_work_folder_is_next_to_the_voice():
     assert order().work == Path("voices/me.work")

@@ -44,7 +44,7 @@ def test_a_card_is_read(tmp_path):
         (" " * (MOST_BYTES + 1), "not the description"),
     ],
 )
-def test_other_cards_are_refused_in_words(content, message, tmp_path):
+def test_other_cards_are_refused_with_a_message(content, message, tmp_path):
     (tmp_path / CARD).write_text(content)
     with pytest.raises(RuntimeVoiceError, match=message):
         read_card(tmp_path)

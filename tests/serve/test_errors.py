@@ -29,7 +29,7 @@ def test_each_kind_has_its_status_and_type(error, status, kind, code):
     assert ("www-authenticate" in headers) == (status == 401)
 
 
-def test_surprises_are_logged_and_not_told(caplog):
+def test_unexpected_errors_are_logged_and_not_shown(caplog):
     with caplog.at_level(logging.ERROR):
         found = as_api_error(KeyError("secret path"))
     assert found.status == 500

@@ -16,7 +16,7 @@ def test_the_number_of_sentences_is_known_when_the_text_has_been_read(voice):
     assert [piece.text for piece in pieces] == ["One.", "Two.", "Three."]
 
 
-def test_markup_is_read_as_markup_only_where_it_is_said_to_be(aligned):
+def test_markup_is_parsed_only_where_it_is_declared(aligned):
     written = "<speak>One</speak>"
     (piece,) = SpeechTask(aligned, quick_vocoder(aligned), written, ssml=True)()
     assert [word.label for word in piece.words] == ["One"]

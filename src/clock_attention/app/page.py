@@ -88,7 +88,7 @@ def page(speaker: Speaker) -> gr.Blocks:
     with gr.Blocks(title="Clock attention", analytics_enabled=False, delete_cache=(600, 3600)) as blocks:
         gr.Markdown(
             "# Clock attention\nTwo clocks run, one over the text and one over the speech; where they meet, a phoneme "
-            f"is said. Choose how long it takes.\n\nThe voice: {speaker.licence}."
+            f"is spoken. Choose how long it takes.\n\nThe voice: {speaker.licence}."
         )
         with gr.Tab("Speak"):
             speak_tab(speaker)

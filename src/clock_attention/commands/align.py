@@ -1,4 +1,4 @@
-"""`clock-attention align`: when each word and phone of a recording is said."""
+"""`clock-attention align`: forced alignment of recordings with their texts."""
 
 from __future__ import annotations
 
@@ -27,16 +27,19 @@ if TYPE_CHECKING:
 def align(
     inputs: Annotated[
         list[Path],
-        typer.Argument(help="A recording; or several, folders of them with .txt or .lab beside, LJSpeech folders."),
+        typer.Argument(help="Recordings, folders of recordings with a .txt or .lab file each, or LJSpeech folders."),
     ],
-    text: Annotated[str | None, typer.Option(help="What is said in the recording.")] = None,
+    text: Annotated[str | None, typer.Option(help="Transcript of the recording.")] = None,
     text_file: Annotated[
-        Path | None, typer.Option(help=r"The same in a file; - is standard input. \[default: .txt or .lab beside it]")
+        Path | None,
+        typer.Option(help=r"Transcript file; - is standard input. \[default: .txt or .lab of the same name]"),
     ] = None,
     out: Annotated[
         list[Path] | None,
         typer.Option(
-            "--out", "-o", help=r"A file by format, repeatable; or a folder. \[default: beside the recording]"
+            "--out",
+            "-o",
+            help=r"Output file, its format by its ending, repeatable; or a folder. \[default: next to the recording]",
         ),
     ] = None,
     form: Annotated[
@@ -54,12 +57,12 @@ def align(
     model: Annotated[Path | None, typer.Option(help="Folder of an aligner model; default is the package's.")] = None,
     mix: Annotated[bool, typer.Option("--mix", help="Mix the channels of recordings that have several.")] = False,
     force: Annotated[
-        bool, typer.Option("--force", help="Also write what the checks refuse, such as a text that does not fit.")
+        bool, typer.Option("--force", help="Write results even if a check fails, such as a text that does not fit.")
     ] = False,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Align again what has been aligned already.")] = False,
-    jobs: Annotated[int | None, typer.Option(min=1, help=r"Processes. \[default: one a core]")] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Realign recordings that are done.")] = False,
+    jobs: Annotated[int | None, typer.Option(min=1, help=r"Processes. \[default: one per core]")] = None,
 ) -> None:
-    """Find when each word and phone of a recording is said.
+    """Align a recording with its text: times of every word and phone.
 
     The exit status is 1 where something could not be aligned; everything else is written.
     """

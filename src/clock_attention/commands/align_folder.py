@@ -56,7 +56,7 @@ def align_folder(
             table.append(Outcome(rejection.id, FAILED, reason=rejected(rejection)))
         left = [job for job in todo if overwrite or not table.is_done(job, options)]
         workers = jobs or default_workers()
-        aligner = opened() if left else None  # here too: what is wrong with a model is said once, and first
+        aligner = opened() if left else None  # here too: a fault of the model is reported once, and first
         if adapt and aligner is not None:
             aligner = adapted(aligner, found.recordings)
             workers = 1

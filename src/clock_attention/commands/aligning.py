@@ -1,4 +1,4 @@
-"""What aligning one recording and aligning many have in common: adapting, progress, and what is said meanwhile."""
+"""What aligning one recording and aligning many have in common: adapting, progress, messages."""
 
 from __future__ import annotations
 

@@ -17,9 +17,9 @@ def app(
     host: Annotated[str, typer.Option(help="0.0.0.0 lets other machines in.")] = "127.0.0.1",
     port: Annotated[int | None, typer.Option(min=0, max=65535, help=r"\[default: first free from 7860]")] = None,
     vocoder: Annotated[str, typer.Option(help="As in `clock-attention speak`.")] = "auto",
-    most_characters: Annotated[int, typer.Option(min=1, help="Longest text that is accepted.")] = MOST_CHARACTERS,
+    most_characters: Annotated[int, typer.Option(min=1, help="Longest text, in characters.")] = MOST_CHARACTERS,
     allow_host: Annotated[
-        list[str] | None, typer.Option(help="A further name that the page is reached by, behind a proxy; repeatable.")
+        list[str] | None, typer.Option(help="Additional host name of the page, for example behind a proxy; repeatable.")
     ] = None,
     browser: Annotated[bool, typer.Option(help="Open the page in a browser.")] = False,
 ) -> None:

@@ -62,7 +62,7 @@ def synthesize(
     ] = None,
     hours: Annotated[float | None, typer.Option(min=0.001, help="Stop at this much audio.")] = None,
     limit: Annotated[int | None, typer.Option(min=1, help="Stop at this many phrases.")] = None,
-    seed: Annotated[int, typer.Option(help="Of the sentences, their order and the speeds.")] = 0,
+    seed: Annotated[int, typer.Option(help="Random seed of the sentences, their order and the speeds.")] = 0,
     speed: Annotated[list[float] | None, typer.Option(help="0.5 … 2; repeat it to mix paces.")] = None,
     shortest: Annotated[int, typer.Option(min=1, help="Letters of the shortest phrase.")] = 15,
     longest: Annotated[int, typer.Option(min=1, help="Letters of the longest phrase; longer lines are cut.")] = 120,
@@ -98,14 +98,16 @@ def prepare(
     mel: MelOption = "hifigan",
     phonemizer: PhonemizerOption = "hibari",
     lexicon: Annotated[
-        Path | None, typer.Option(help="Words and their readings, .toml; give it to `export`, too.")
+        Path | None, typer.Option(help="Words and their pronunciations, .toml; give it to `export` as well.")
     ] = None,
     dtype: Dtype = "float16",
     silence: Annotated[float, typer.Option(min=0, help="Seconds of silence to keep at both ends.")] = 0.05,
-    silence_db: Annotated[float, typer.Option(min=0, help="Silence lies this far below the loudest moment.")] = 45.0,
+    silence_db: Annotated[float, typer.Option(min=0, help="Silence is this many dB below the peak.")] = 45.0,
     shortest: Annotated[float, typer.Option(min=0, help="Reject speech shorter than this, in seconds.")] = 0.3,
     longest: Annotated[float, typer.Option(min=0, help="Reject speech longer than this, in seconds.")] = 20.0,
-    clipped: Annotated[float, typer.Option(min=0, help="Reject when more than this part of it is clipped.")] = 0.001,
+    clipped: Annotated[
+        float, typer.Option(min=0, help="Reject recordings with a larger share of clipped samples.")
+    ] = 0.001,
     valid: Annotated[float, typer.Option(min=0, max=1, help="Fraction for validation.")] = 0.02,
     test: Annotated[float, typer.Option(min=0, max=1, help="Fraction for tests.")] = 0.02,
     workers: Workers = 2,
@@ -134,7 +136,9 @@ def prepare(
 
 @app.command()
 def transcribe(
-    folder: Annotated[Path, typer.Argument(help="Folder of sound files; those with a .txt beside them keep its text.")],
+    folder: Annotated[
+        Path, typer.Argument(help="Folder of sound files; a .txt file of the same name is used as the text.")
+    ],
     out: Annotated[Path, typer.Option(help="Folder to write, in LJSpeech's format.")],
     recognizer: Annotated[str, typer.Option(help="moonshine or whisper:MODEL.")] = "moonshine",
     mel: MelOption = "hifigan",
@@ -166,15 +170,15 @@ def transcribe(
 def align(
     store: Annotated[Path, typer.Argument(help="Feature store.")],
     audio: Annotated[
-        Path | None, typer.Option(help="Folder of the recordings, if it is not where it was; metadata is not needed.")
+        Path | None, typer.Option(help="Folder of the recordings, if they have moved; metadata is not needed.")
     ] = None,
     aligner: Annotated[
         Path | None, typer.Option(help=r"Folder of an aligner's model. \[default: the one in the package]")
     ] = None,
     least_score: Annotated[
-        float | None, typer.Option(help=r"Leave out what scores less. \[default: what does not fit]")
+        float | None, typer.Option(help=r"Leave out utterances with a lower score. \[default: those that do not fit]")
     ] = None,
-    worst: Annotated[int, typer.Option(min=0, help="Show so many of the worst utterances.")] = 10,
+    worst: Annotated[int, typer.Option(min=0, help="Number of worst utterances to show.")] = 10,
     workers: Workers = 2,
 ) -> None:
     """Find durations of phonemes and pitch of frames, which the training preset `small` learns from."""

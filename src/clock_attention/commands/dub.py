@@ -27,15 +27,13 @@ def dub(
     fastest: Annotated[
         float, typer.Option(help="Pace above which a cue is reported, with how much to cut; 1 … 4.")
     ] = 1.6,
-    slowest: Annotated[
-        float, typer.Option(help="Pace down to which a cue is drawn out to fill its slot; 0.3 … 1.")
-    ] = 0.8,
-    length: Annotated[str | None, typer.Option(help="Of the whole: 90s. [default: end of the last cue]")] = None,
+    slowest: Annotated[float, typer.Option(help="Slowest pace used to fill a slot; 0.3 … 1.")] = 0.8,
+    length: Annotated[str | None, typer.Option(help="Length of the whole: 90s. [default: end of the last cue]")] = None,
     overlaps: Annotated[
         Overlaps, typer.Option(help="mix: both cues sound; trim: the earlier one ends where the later begins.")
     ] = Overlaps.mix,
     stems: Annotated[Path | None, typer.Option(help="Also keep a sound file for every cue, in this folder.")] = None,
-    report: Annotated[Path | None, typer.Option(help="Write what became of every cue: .json, or .txt.")] = None,
+    report: Annotated[Path | None, typer.Option(help="Write a report on every cue: .json, or .txt.")] = None,
     plot: Annotated[Path | None, typer.Option(help="Draw the timeline: .png, .svg or .pdf.")] = None,
     voice: Annotated[str, typer.Option(help="Folder of a voice; default is the one in the package.")] = "default",
     lexicon: Annotated[
@@ -46,7 +44,7 @@ def dub(
     ] = "auto",
     pitch: Annotated[float, typer.Option(help="Semitones higher or lower, -12 … 12.")] = 0.0,
     energy: Annotated[float, typer.Option(help="Decibels louder or softer, -60 … 12.")] = 0.0,
-    seed: Annotated[int, typer.Option(min=0, max=2**62, help="Of anything random in the vocoder.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, max=2**62, help="Random seed of the vocoder.")] = 0,
     jobs: Annotated[int, typer.Option(min=1, max=256, help="Processes that speak at the same time.")] = 1,
 ) -> None:
     """Speak subtitles (.srt, .vtt), every cue in exactly its slot, with a report of what is too fast.

@@ -23,8 +23,8 @@ Prompts = Annotated[
     list[str],
     typer.Option("--prompts", help="Text file, arctic, harvard, hard, valid:CORPUS or test:CORPUS; repeatable."),
 ]
-Subset = Annotated[int | None, typer.Option(min=1, help="So many prompts, stratified by list and length.")]
-Seed = Annotated[int, typer.Option(help="Of the subset and of the bootstrap.")]
+Subset = Annotated[int | None, typer.Option(min=1, help="Number of prompts, stratified by list and length.")]
+Seed = Annotated[int, typer.Option(help="Random seed of subset and bootstrap.")]
 Recognizers = Annotated[
     list[str] | None,
     typer.Option("--recognizer", help="moonshine (default), whisper:MODEL, wav2vec2:MODEL, pocketsphinx; repeatable."),
@@ -36,10 +36,10 @@ Out = Annotated[Path, typer.Option(help="Folder of results, with their cache.")]
 KeepAudio = Annotated[bool, typer.Option("--keep-audio", help="Keep the audio, as flac, in OUT/audio.")]
 Predictors = Annotated[list[str] | None, typer.Option("--mos", help="Predict opinion scores: dnsmos, distillmos.")]
 SoundOption = Annotated[
-    bool, typer.Option("--sound", help="Measure liveliness and pitch of the audio, and the distance to --compare.")
+    bool, typer.Option("--sound", help="Measure movement of the mel and pitch, and the distance to --compare.")
 ]
 WholeOption = Annotated[bool, typer.Option("--whole", help="Speak long sentences in one piece instead of in phrases.")]
-Checkpoint = Annotated[str, typer.Option(help="Of a training run: best, last, or a checkpoint file.")]
+Checkpoint = Annotated[str, typer.Option(help="Checkpoint of a training run: best, last, or a file.")]
 Devices = Annotated[int, typer.Option(min=1, help="Ranks on each node; each takes its share of the prompts.")]
 Nodes = Annotated[int, typer.Option(min=1, help="Machines.")]
 Lists = Annotated[Path, typer.Option(help="Folder of the downloaded lists.")]
@@ -53,7 +53,7 @@ def evaluate(
     subset: Subset = None,
     seed: Seed = 0,
     mpr: Annotated[float | None, typer.Option(help=r"Mel frames per phoneme. \[default: the natural length]")] = None,
-    pace: Annotated[float | None, typer.Option(help="Instead: so many times as fast as natural.")] = None,
+    pace: Annotated[float | None, typer.Option(help="Speed relative to natural, instead of a length.")] = None,
     recognizer: Recognizers = None,
     vocoder: VocoderName = "auto",
     out: Out = Path("runs/evaluation"),
@@ -96,9 +96,14 @@ def sweep(
     systems: Annotated[list[str], typer.Argument(help="Voices, runs, copy:CORPUS; NAME=FOLDER gives it a name.")],
     prompts: Prompts,
     mpr: Annotated[list[str] | None, typer.Option(help="6, 3:10 (default), 3:10:0.5 or natural.")] = None,
-    cap: Annotated[float, typer.Option(min=1, max=50, help="Of autoregressive models that cannot stop, in MPR.")] = 7.0,
+    cap: Annotated[
+        float,
+        typer.Option(
+            min=1, max=50, help="Length at which autoregressive models without a stop signal are cut off, in MPR."
+        ),
+    ] = 7.0,
     teacher: Annotated[
-        bool, typer.Option(help="Also the teacher's own speech, compressed in time to the same lengths.")
+        bool, typer.Option(help="Also evaluate the teacher's speech, time-stretched to the same lengths.")
     ] = True,
     subset: Subset = None,
     seed: Seed = 0,

@@ -47,7 +47,7 @@ COMMANDS = {
     "pronounce": Command(
         "clock_attention.commands.pronounce",
         "pronounce",
-        "Show how a text is read: its tokens, their kinds, the words that are said and their phonemes.",
+        "Show how a text is read: its tokens, their kinds, the words they are read as, and their phonemes.",
     ),
     "app": Command(
         "clock_attention.commands.app",
@@ -64,7 +64,7 @@ COMMANDS = {
     "align": Command(
         "clock_attention.commands.align",
         "align",
-        "Find when each word and phone of a recording is said.",
+        "Align a recording with its text: times of every word and phone.",
     ),
     "corpus": Command("clock_attention.commands.corpus", "app", "Make, prepare, download and inspect corpora."),
     "train": Command("clock_attention.commands.train", "train", "Train a speech model on a prepared corpus."),
@@ -73,7 +73,7 @@ COMMANDS = {
         "export",
         "Export a training run as a voice, or either as an ONNX file or for the runtime without torch.",
     ),
-    "voice": Command("clock_attention.commands.voice", "app", "Make a voice of your recordings.", "evaluation"),
+    "voice": Command("clock_attention.commands.voice", "app", "Make a voice from your recordings.", "evaluation"),
     "voices": Command(
         "clock_attention.commands.voice",
         "voices",

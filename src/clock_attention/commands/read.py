@@ -30,8 +30,10 @@ def read(
     book: Annotated[Path, typer.Argument(help=".txt, .md or .epub file.")],
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the chapters.")] = Path("book"),
     chapters: Annotated[bool, typer.Option("--list", help="Only show the chapters.")] = False,
-    sound: Annotated[SoundFormat, typer.Option("--format", help="Of the sound files.")] = SoundFormat.flac,
-    timestamps: Annotated[Timestamps, typer.Option(help="Written beside each chapter.")] = Timestamps.json,
+    sound: Annotated[SoundFormat, typer.Option("--format", help="Format of the sound files.")] = SoundFormat.flac,
+    timestamps: Annotated[
+        Timestamps, typer.Option(help="Format of the timestamps next to each chapter.")
+    ] = Timestamps.json,
     pace: Annotated[float | None, typer.Option(help="0.5 … 2 times natural speed; 2 is twice as fast.")] = None,
     pitch: Annotated[float, typer.Option(help="Semitones higher or lower, -12 … 12.")] = 0.0,
     energy: Annotated[float, typer.Option(help="Decibels louder or softer, -60 … 12.")] = 0.0,
@@ -45,7 +47,7 @@ def read(
     vocoder: Annotated[
         str, typer.Option(help="auto, hifigan, hifigan-universal, fast, griffin-lim, or the path of a vocoder.")
     ] = "auto",
-    seed: Annotated[int, typer.Option(min=0, max=2**62, help="Of anything random in the vocoder.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, max=2**62, help="Random seed of the vocoder.")] = 0,
 ) -> None:
     """Read a book (.txt, .md, .epub) aloud, one sound file a chapter, with timestamps.
 

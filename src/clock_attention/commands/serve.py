@@ -29,10 +29,10 @@ def serve(
     host: Annotated[str, typer.Option(help="0.0.0.0 lets other machines in.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="0 is any free one.")] = 8000,
     wyoming: Annotated[
-        str | None, typer.Option(help="Also speak the Wyoming protocol at this address: tcp://127.0.0.1:10200.")
+        str | None, typer.Option(help="Also serve the Wyoming protocol at this address: tcp://127.0.0.1:10200.")
     ] = None,
     vocoder: Annotated[str, typer.Option(help="As in `clock-attention speak`.")] = "auto",
-    workers: Annotated[int, typer.Option(min=1, max=64, help="Texts that are spoken at once.")] = 2,
+    workers: Annotated[int, typer.Option(min=1, max=64, help="Texts synthesized at the same time.")] = 2,
     threads: Annotated[
         int | None, typer.Option(min=1, help=r"CPU threads of each worker. \[default: cores / workers]")
     ] = None,
@@ -42,17 +42,16 @@ def serve(
     deadline: Annotated[
         float, typer.Option(min=0.1, help="Seconds from a request to the end of its speech.")
     ] = ServerLimits.deadline,
-    most_characters: Annotated[
-        int, typer.Option(min=1, help="Longest text that is accepted.")
-    ] = ServerLimits.characters,
-    most_seconds: Annotated[float, typer.Option(min=0.1, help="Longest speech that is made.")] = ServerLimits.seconds,
+    most_characters: Annotated[int, typer.Option(min=1, help="Longest text, in characters.")] = ServerLimits.characters,
+    most_seconds: Annotated[float, typer.Option(min=0.1, help="Longest speech, in seconds.")] = ServerLimits.seconds,
     api_key_file: Annotated[
         Path | None, typer.Option(help=f"File with the API key that clients must send; or set {KEY}.")
     ] = None,
     allow_host: Annotated[
-        list[str] | None, typer.Option(help="A further name that the server is reached by, behind a proxy; repeatable.")
+        list[str] | None,
+        typer.Option(help="Additional host name of the server, for example behind a proxy; repeatable."),
     ] = None,
-    patience: Annotated[float, typer.Option(min=0, help="Seconds for open answers after SIGTERM.")] = 30.0,
+    patience: Annotated[float, typer.Option(min=0, help="Seconds to finish open responses after SIGTERM.")] = 30.0,
 ) -> None:
     """Serve speech over HTTP as OpenAI's interface does, and by the Wyoming protocol.
 

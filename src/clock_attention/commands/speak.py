@@ -27,7 +27,7 @@ class Decoding(str, Enum):
 
 
 def speak(
-    text: Annotated[str | None, typer.Argument(help="What to say; - or nothing reads standard input.")] = None,
+    text: Annotated[str | None, typer.Argument(help="Text to speak; - or nothing reads standard input.")] = None,
     file: Annotated[Path | None, typer.Option("--file", "-f", help="Read the text from a file (UTF-8).")] = None,
     out: Annotated[str, typer.Option("--out", "-o", help=".wav or .flac file; - is WAV on standard output.")] = (
         "speech.wav"
@@ -62,7 +62,7 @@ def speak(
         Path | None, typer.Option(help="Also draw clocks, attention and mel of the beginning: .png, .svg or .pdf.")
     ] = None,
     mel: Annotated[Path | None, typer.Option(help="Also write the log-mel frames, (frames, bins): .npy.")] = None,
-    seed: Annotated[int, typer.Option(min=0, max=2**62, help="Of anything random in the decoder or vocoder.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, max=2**62, help="Random seed of decoder and vocoder.")] = 0,
     threads: Annotated[int | None, typer.Option(min=1, help="CPU threads.")] = None,
 ) -> None:
     """Speak a text at any pace or exact duration, with timestamps and a figure on request."""

@@ -22,7 +22,7 @@ def train(
     out: Annotated[Path, typer.Option(help="Folder of the run.")],
     start: Annotated[
         str | None,
-        typer.Option("--from", metavar="VOICE|RUN", help="Begin with the weights of a voice or run (fine-tuning)."),
+        typer.Option("--from", metavar="VOICE|RUN", help="Start from the weights of a voice or run (fine-tuning)."),
     ] = None,
     preset: Annotated[
         str | None,
@@ -32,8 +32,8 @@ def train(
         list[str] | None, typer.Option("--set", help="key=value, for example decoding=autoregressive; repeatable.")
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue the run in --out, bit for bit.")] = False,
-    max_steps: Annotated[int | None, typer.Option(min=1, help="Stop this session after so many steps.")] = None,
-    max_minutes: Annotated[float | None, typer.Option(min=0, help="Stop this session after so many minutes.")] = None,
+    max_steps: Annotated[int | None, typer.Option(min=1, help="Stop this session after this many steps.")] = None,
+    max_minutes: Annotated[float | None, typer.Option(min=0, help="Stop this session after this many minutes.")] = None,
     threads: Annotated[int | None, typer.Option(min=1, help=r"CPU threads per process. \[default: all cores]")] = None,
     accelerator: Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")] = "auto",
     devices: Annotated[int, typer.Option(min=1, help="Processes or GPUs on each node.")] = 1,

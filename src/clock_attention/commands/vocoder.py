@@ -11,7 +11,7 @@ from clock_attention.commands.terminal import clear_errors, console
 
 app = typer.Typer(no_args_is_help=True, help="Train a small vocoder.")
 
-Seed = Annotated[int, typer.Option(min=0, help="Of weights, crops and noise.")]
+Seed = Annotated[int, typer.Option(min=0, help="Random seed of weights, crops and noise.")]
 Threads = Annotated[int | None, typer.Option(min=1, help="CPU threads.")]
 
 
@@ -34,13 +34,13 @@ def train(
     recordings: Annotated[list[Path], typer.Argument(help="Folders of .wav and .flac files.")],
     out: Annotated[Path, typer.Option(help="Folder of the vocoder: `--vocoder` of other commands takes it.")],
     start: Annotated[
-        Path | None, typer.Option("--from", help="Vocoder to begin with; default: the one in the package.")
+        Path | None, typer.Option("--from", help="Vocoder to start from; default: the one in the package.")
     ] = None,
     steps: Annotated[int, typer.Option(min=1, help="Steps of the whole training.")] = 1000,
     batch: Annotated[int, typer.Option(min=1, help="Crops per step.")] = 8,
     seed: Seed = 0,
     resume: Annotated[bool, typer.Option("--resume", help="Continue the training in --out.")] = False,
-    max_minutes: Annotated[float | None, typer.Option(min=0, help="Stop this session after so many minutes.")] = None,
+    max_minutes: Annotated[float | None, typer.Option(min=0, help="Stop this session after this many minutes.")] = None,
     threads: Threads = None,
 ) -> None:
     """Fine-tune the small vocoder on recordings; the folder can be used at any time while it trains."""

@@ -20,7 +20,7 @@ from clock_attention.own_voice.order import Order
 from clock_attention.own_voice.report import REPORT, measures_table
 from clock_attention.speech.voice.folder import CARD, VoiceCard, VoiceError, read_card, shipped_voices
 
-app = typer.Typer(help="Make a voice of your recordings.", no_args_is_help=True)
+app = typer.Typer(help="Make a voice from your recordings.", no_args_is_help=True)
 
 DOING = {
     "gather": "reading recordings",
@@ -36,39 +36,46 @@ DOING = {
 
 @app.callback()
 def group() -> None:
-    """Make a voice of your recordings."""
+    """Make a voice from your recordings."""
 
 
 @app.command()
 def create(
     recordings: Annotated[
-        Path, typer.Argument(help="Folder: sound files with .txt beside each, or LJSpeech's format.")
+        Path, typer.Argument(help="Folder of sound files with a .txt file each, or in LJSpeech format.")
     ],
     out: Annotated[Path, typer.Option(help="Folder of the voice to write.")],
     consent: Annotated[
         str, typer.Option(help='For the card: who speaks, and that they agree ("I recorded myself …"). Required.')
     ] = "",
     licence: Annotated[str, typer.Option(help="What others may do with the voice.")] = Order.licence,
-    minutes: Annotated[float, typer.Option(min=0.1, help="Of training; everything else takes about 15 more.")] = 30.0,
-    base: Annotated[str, typer.Option("--from", help="Voice to begin with: a name or folder.")] = "default",
+    minutes: Annotated[
+        float, typer.Option(min=0.1, help="Minutes of training; everything else takes about 15 more.")
+    ] = 30.0,
+    base: Annotated[str, typer.Option("--from", help="Voice to start from: a name or folder.")] = "default",
     recognizer: Annotated[
-        str, typer.Option(help="Writes down what has no text, and judges: moonshine or whisper:MODEL.")
+        str, typer.Option(help="Transcribes recordings without text and scores the voice: moonshine or whisper:MODEL.")
     ] = "moonshine",
     aligner: Annotated[
         Path | None, typer.Option(help=r"Folder of an aligner's model. \[default: the one in the package]")
     ] = None,
-    prompts: Annotated[Path | None, typer.Option(help="Test sentences, one a line.")] = None,
+    prompts: Annotated[Path | None, typer.Option(help="Test sentences, one per line.")] = None,
     sentences: Annotated[int, typer.Option(min=1, help="Number of test sentences.")] = 24,
-    steps: Annotated[int | None, typer.Option(min=1, help="Train so many steps, whatever time they take.")] = None,
+    steps: Annotated[int | None, typer.Option(min=1, help="Train this many steps instead of a given time.")] = None,
     blend: Annotated[
-        float, typer.Option(min=0, max=1, help="Share of the new weights: less is clearer, more is more like you.")
+        float,
+        typer.Option(
+            min=0,
+            max=1,
+            help="Share of the new weights: a lower one is clearer, a higher one is closer to the speaker.",
+        ),
     ] = 1.0,
-    seed: Annotated[int, typer.Option(help="Of the training.")] = 0,
+    seed: Annotated[int, typer.Option(help="Random seed of the training.")] = 0,
     threads: Annotated[
         int | None, typer.Option(min=1, help=r"CPU threads and processes. \[default: all cores]")
     ] = None,
 ) -> None:
-    """Make a voice of a folder of recordings: check, align, fine-tune, export, evaluate, report.
+    """Make a voice from a folder of recordings: check, align, fine-tune, export, evaluate, report.
 
     The same command continues an interrupted creation. Only make voices of people who have agreed to it.
     """
@@ -137,7 +144,7 @@ def progress() -> Iterator[OnStageProgress]:
 
 
 def voices(
-    folder: Annotated[list[Path] | None, typer.Argument(help="Folders that hold voices of your own.")] = None,
+    folder: Annotated[list[Path] | None, typer.Argument(help="Folders with your own voices.")] = None,
 ) -> None:
     """List the voices of the package, and those in your folders, with origin, licence and measures."""
     with clear_errors():

@@ -1,1 +1,1 @@
-"""How well a voice is understood: prompts, recognizers, word error rates with intervals."""
+"""Intelligibility of a voice: prompts, recognizers, word error rates with intervals."""

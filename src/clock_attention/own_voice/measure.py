@@ -1,4 +1,4 @@
-"""How good is the voice? Words understood, opinion scores, likeness to the speaker, liveliness of the mel."""
+"""How good is the voice? Word error rate, opinion scores, speaker similarity, movement of the mel."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from clock_attention.evaluation.scoring.metrics import score_sentences
+from clock_attention.evaluation.scoring.metrics import mean_with_interval, score_sentences
 from clock_attention.evaluation.scoring.opinion import load_predictor
 from clock_attention.evaluation.scoring.recognizers import load_recognizer
 from clock_attention.evaluation.scoring.sharpness import sharpness
@@ -47,8 +47,8 @@ def measure(
     for number, text in enumerate(texts, start=1):
         spoken.append(voice.speak(text, vocoder=speaker))
         report(number)
-    unheard = held_out(store)
-    items = unheard[:HELD_OUT]
+    held_back = held_out(store)
+    items = held_back[:HELD_OUT]
     audio = StoreAudio(store, None)
     recordings = [with_loudness(audio(item), rate) for item in items]
     copies = [speaker(store.mel(item)) for item in items[: HELD_OUT // 2]]
@@ -58,13 +58,13 @@ def measure(
         save_sound(samples / f"recording_{number}.flac", wave, rate)
     found: dict[str, Any] = {"sentences": len(texts), "texts": list(texts[:KEPT])}
     found["recorded_texts"] = [store.utterances[item].text for item in items[:2]]
-    found |= understood(texts, [speech.audio for speech in spoken], rate, recognizer)
+    found |= word_errors(texts, [speech.audio for speech in spoken], rate, recognizer)
     faults = [measures_of(utterance) for speech in spoken for utterance in speech.utterances]
     found["skips"] = int(sum(row["word_skips"] for row in faults))
     found["repeats"] = int(sum(row["word_repeats"] for row in faults))
     found |= opinions([speech.audio for speech in spoken], copies, rate)
-    found |= likeness([speech.audio for speech in spoken], copies, recordings, rate)
-    found |= liveliness([speech.mel.numpy() for speech in spoken], [store.mel(item).numpy() for item in unheard])
+    found |= speaker_similarity([speech.audio for speech in spoken], copies, recordings, rate)
+    found |= mel_movement([speech.mel.numpy() for speech in spoken], [store.mel(item).numpy() for item in held_back])
     return found
 
 
@@ -75,14 +75,14 @@ def held_out(store: FeatureStore) -> list[int]:
     return timed or list(range(len(store)))[-HELD_OUT:]
 
 
-def understood(texts: Sequence[str], waves: Sequence[Wave], rate: int, recognizer: str) -> dict[str, Any]:
+def word_errors(texts: Sequence[str], waves: Sequence[Wave], rate: int, recognizer: str) -> dict[str, Any]:
     try:
-        listener = load_recognizer(recognizer)
+        loaded = load_recognizer(recognizer)
     except (ModuleNotFoundError, FileNotFoundError):
         return {}
-    heard = [listener.transcribe(wave, rate) for wave in waves]
-    score = score_sentences(list(texts), heard).wer
-    return {"wer": [score.estimate, score.low, score.high], "recognizer": listener.name, "heard": heard[:KEPT]}
+    transcripts = [loaded.transcribe(wave, rate) for wave in waves]
+    score = score_sentences(list(texts), transcripts).wer
+    return {"wer": [score.estimate, score.low, score.high], "recognizer": loaded.name, "heard": transcripts[:KEPT]}
 
 
 def opinions(waves: Sequence[Wave], copies: Sequence[Wave], rate: int) -> dict[str, Any]:
@@ -92,12 +92,14 @@ def opinions(waves: Sequence[Wave], copies: Sequence[Wave], rate: int) -> dict[s
             predictor = load_predictor(name)
         except ModuleNotFoundError:
             continue
-        found[name] = with_interval([predictor(wave, rate)[key] for wave in waves])
-        found[f"{name}_copy"] = with_interval([predictor(wave, rate)[key] for wave in copies])
+        found[name] = mean_with_interval([predictor(wave, rate)[key] for wave in waves])
+        found[f"{name}_copy"] = mean_with_interval([predictor(wave, rate)[key] for wave in copies])
     return found
 
 
-def likeness(waves: Sequence[Wave], copies: Sequence[Wave], recordings: Sequence[Wave], rate: int) -> dict[str, Any]:
+def speaker_similarity(
+    waves: Sequence[Wave], copies: Sequence[Wave], recordings: Sequence[Wave], rate: int
+) -> dict[str, Any]:
     encoder = load_encoder()
     if encoder is None:
         return {}
@@ -107,12 +109,12 @@ def likeness(waves: Sequence[Wave], copies: Sequence[Wave], recordings: Sequence
 
     theirs = embedded(recordings)
     return {
-        "similarity": with_interval(similarity(embedded(waves), theirs).tolist()),
-        "similarity_copy": with_interval(similarity(embedded(copies), theirs).tolist()),
+        "similarity": mean_with_interval(similarity(embedded(waves), theirs).tolist()),
+        "similarity_copy": mean_with_interval(similarity(embedded(copies), theirs).tolist()),
     }
 
 
-def liveliness(mels: Sequence[Any], recordings: Sequence[Any]) -> dict[str, Any]:
+def mel_movement(mels: Sequence[Any], recordings: Sequence[Any]) -> dict[str, Any]:
     """Mean movement and variance, as ratios to the recordings' (of other sentences)."""
     ours, theirs = ([sharpness(mel) for mel in some] for some in (mels, recordings))
     names = (("movement", "time"), ("bins", "bins"), ("variance", "variance"))
@@ -120,10 +122,3 @@ def liveliness(mels: Sequence[Any], recordings: Sequence[Any]) -> dict[str, Any]
         name: float(np.mean([getattr(row, key) for row in ours]) / np.mean([getattr(row, key) for row in theirs]))
         for name, key in names
     }
-
-
-def with_interval(values: Sequence[float]) -> list[float]:
-    """Mean and its 95 % bootstrap interval over sentences."""
-    array = np.asarray(values, dtype=np.float64)
-    draws = np.random.default_rng(0).integers(0, len(array), (1000, len(array)))
-    return [float(array.mean()), *map(float, np.percentile(array[draws].mean(1), [2.5, 97.5]))]

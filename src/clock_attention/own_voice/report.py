@@ -44,7 +44,7 @@ def write_card(order: Order, found: Findings) -> None:
     ]
     lines = [f"# {order.out.name}", "", "A person's voice, made with `clock-attention voice create`.", ""]
     lines += [markdown_table(rows), markdown_table(measures_table(measured))]
-    lines += ["Use it as its speaker has agreed to, and say that the speech is synthetic where it is heard."]
+    lines += ["Use it only as its speaker has agreed to, and tell listeners that the speech is synthetic."]
     write_atomically(order.out / README, "\n".join(lines) + "\n")
 
 
@@ -65,7 +65,7 @@ def write_voice_report(order: Order, found: Findings, log: Path, samples: Path) 
     parts += [
         Heading("Texts that fit their recordings least"),
         worst_table(found),
-        "Read these first: is that what is said?",
+        "Check these first: does the text match the recording?",
     ]
     picture = samples / "curves.png"
     if draw_curves(log, picture):
@@ -90,7 +90,7 @@ def measures_table(measured: Findings) -> Cells:
     for name, title in (
         ("distillmos", "DistillMOS"),
         ("dnsmos", "DNSMOS overall"),
-        ("similarity", "likeness to the speaker"),
+        ("similarity", "speaker similarity"),
     ):
         if name in measured:
             rows.append([title, interval(measured[name]), interval(measured[f"{name}_copy"])])
@@ -107,7 +107,8 @@ def explanation(measured: Findings) -> str:
     without = f" Not measured, because a package is not installed: {', '.join(missing)}." if missing else ""
     return (
         f"{measured['sentences']} sentences; brackets are 95 % intervals over sentences. Opinion scores are predicted, "
-        f"from 1 to 5. Likeness is the cosine of speaker embeddings: other people have about 0.5 to 0.65.{without}"
+        "from 1 to 5. Speaker similarity is the cosine of speaker embeddings: other people have about 0.5 to "
+        f"0.65.{without}"
     )
 
 

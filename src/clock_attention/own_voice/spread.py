@@ -1,4 +1,4 @@
-"""How much livelier loud and soft should be: predictions vary less than what they predict."""
+"""By how much to scale predicted energies: they vary less than those of recordings."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ def test_claims_are_measured_at_the_best_length() -> None:
         (canned("causal-clock", None, 0, cut=1), "stops by itself"),
     ],
 )
-def test_claims_that_fail_are_said_to_fail(worse: Evaluation, claim: str) -> None:
+def test_failed_claims_are_reported_as_failed(worse: Evaluation, claim: str) -> None:
     sweep = [*(one for one in SWEEP if one.system != worse.system), worse]
     found = next(verdict for text, (_, verdict) in verdicts(sweep).items() if claim in text)
     assert found.startswith("does not hold")
@@ -71,7 +71,7 @@ def test_the_hard_list_is_judged_by_the_alignment() -> None:
     assert verdicts(hard=[canned("parallel-clock", None, 0, faults=2)])[claim][1] == "does not hold"
 
 
-def test_what_was_not_measured_is_not_said_to_hold() -> None:
+def test_what_was_not_measured_is_not_reported_as_holding() -> None:
     def without(measure: str, one: Evaluation) -> Evaluation:
         first, *rest = one.results
         kept = {name: value for name, value in first.measures.items() if name != measure}

@@ -149,7 +149,7 @@ def test_a_plan_that_would_be_refused_is_not_shown(tmp_path: Path) -> None:
     assert "was begun with other options" in " ".join(result.output.split())
 
 
-def test_a_voice_that_was_trained_further_is_exported_and_heard_again(tmp_path: Path) -> None:
+def test_a_voice_that_was_trained_further_is_exported_and_evaluated_again(tmp_path: Path) -> None:
     experiment = Experiment(tmp_path, PLANS["small"], systems=("parallel-clock",))
     for stage in experiment.stages():
         finish(stage.name, experiment)

@@ -91,7 +91,7 @@ def test_several_recognizers_share_one_vocoding(make_voice: MakeVoice, tmp_path:
     assert found.scores.keys() == {"one", "two", "three"}
 
 
-def test_a_recognizer_added_later_listens_to_the_audio_that_was_kept(make_voice: MakeVoice, tmp_path: Path) -> None:
+def test_a_recognizer_added_later_uses_the_kept_audio(make_voice: MakeVoice, tmp_path: Path) -> None:
     system, audio = VoiceSystem(make_voice()), tmp_path / "audio"
     first = run(system, FakeSource(), tmp_path / "cache", audio=audio)
     assert {result.audio for result in first.results} == {path.name for path in audio.iterdir()}
@@ -120,7 +120,7 @@ def test_audio_asked_for_later_is_made_then(make_voice: MakeVoice, tmp_path: Pat
     assert {result.audio for result in found.results} == {path.name for path in audio.iterdir()}
 
 
-def test_a_text_without_words_is_refused_before_anything_is_said(make_voice: MakeVoice, tmp_path: Path) -> None:
+def test_a_text_without_words_is_refused_before_anything_is_spoken(make_voice: MakeVoice, tmp_path: Path) -> None:
     source = FakeSource()
     prompts = [*PROMPTS, Prompt("hesitation", "Um.", "test")]
     with pytest.raises(ValueError, match=r"the text 'Um\.' has no words to compare with"):
@@ -144,7 +144,7 @@ def test_a_rank_that_is_first_to_finish_has_no_evaluation_yet(make_voice: MakeVo
     assert evaluate(system, PROMPTS, ChainWorkers(FakeSource()), Cache(tmp_path), rank=0, world=2) is None
 
 
-def test_prompts_that_say_the_same_are_heard_once(make_voice: MakeVoice, tmp_path: Path) -> None:
+def test_equal_prompts_are_recognised_once(make_voice: MakeVoice, tmp_path: Path) -> None:
     source, done = FakeSource(), []
     prompts = [*PROMPTS, replace(PROMPTS[0], id="again")]
     found = run(VoiceSystem(make_voice()), source, tmp_path, prompts, report=done.append)

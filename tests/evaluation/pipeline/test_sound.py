@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from clock_attention.evaluation.pipeline.chain import keep_audio
-from clock_attention.evaluation.pipeline.sound import pooled, with_interval, with_sound
+from clock_attention.evaluation.pipeline.sound import pooled, with_sound
+from clock_attention.evaluation.scoring.metrics import mean_with_interval
 from clock_attention.speech.audio.mel import MelConfig
 from tests.evaluation.evaluations import canned
 
@@ -46,6 +47,6 @@ def test_means_leave_out_what_has_no_measure() -> None:
     found = pooled(rows)
     assert found.keys() == {"a"}
     assert found["a"][0] == 2.0
-    mean, low, high = with_interval(np.random.default_rng(1).normal(size=200))
+    mean, low, high = mean_with_interval(np.random.default_rng(1).normal(size=200))
     assert low < mean < high
     assert high - low == pytest.approx(4 / np.sqrt(200), rel=0.25)

@@ -44,7 +44,7 @@ def test_ranges(texts: list[str], values: list[float]) -> None:
 
 
 @given(st.text(max_size=8))
-def test_a_range_is_understood_or_refused_in_words(text: str) -> None:
+def test_a_range_is_parsed_or_refused_with_a_message(text: str) -> None:
     try:
         values = parse_range([text])
     except ValueError:
@@ -84,7 +84,7 @@ def test_a_sweep_is_kept_read_and_drawn(make_voice: MakeVoice, tmp_path: Path) -
         assert path.read_bytes().startswith(b"\x89PNG")
 
 
-def test_the_best_length_is_the_one_understood_best(make_voice: MakeVoice, tmp_path: Path) -> None:
+def test_the_best_length_has_the_lowest_word_error_rate(make_voice: MakeVoice, tmp_path: Path) -> None:
     first, second = VoiceSystem(make_voice("a"), name="a"), VoiceSystem(make_voice("b", seed=1), name="b")
     with Session(FakeSource(), tmp_path / "out") as session:
         found = sweep([first], PROMPTS, [3, 20], session) + sweep([second], PROMPTS, [3], session)

@@ -130,8 +130,8 @@ def test_a_perfect_system_has_no_errors_and_no_doubt() -> None:
         ("um, well — yes [coughs] (so they say)", "Well yes, coughs. So they say."),
     ],
 )
-def test_spelling_is_not_an_error(written: str, heard: str) -> None:
-    assert score_sentences([written], [heard]).words.errors == 0
+def test_spelling_is_not_an_error(written: str, output: str) -> None:
+    assert score_sentences([written], [output]).words.errors == 0
 
 
 def test_apostrophes_are_those_of_ascii() -> None:
@@ -146,16 +146,16 @@ def test_normalization_accepts_any_text(text: str) -> None:
 
 @given(st.permutations(WORDS), st.sets(st.integers(0, len(WORDS) - 1), max_size=5))
 def test_words_left_out_are_skips(words: list[str], missing: set[int]) -> None:
-    heard = [word for place, word in enumerate(words) if place not in missing]
-    (one,) = score_sentences([" ".join(words)], [" ".join(heard)]).sentences
+    output = [word for place, word in enumerate(words) if place not in missing]
+    (one,) = score_sentences([" ".join(words)], [" ".join(output)]).sentences
     assert (one.skips, one.repeats) == (len(missing), 0)
 
 
 @given(st.permutations(WORDS), st.integers(0, len(WORDS) - 1), st.integers(1, 4), st.integers(1, 2))
-def test_phrases_said_again_are_repeats(words: list[str], start: int, length: int, times: int) -> None:
+def test_repeated_phrases_count_as_repeats(words: list[str], start: int, length: int, times: int) -> None:
     assume(start + length <= len(words))
-    heard = words[:start] + words[start : start + length] * (times + 1) + words[start + length :]
-    (one,) = score_sentences([" ".join(words)], [" ".join(heard)]).sentences
+    output = words[:start] + words[start : start + length] * (times + 1) + words[start + length :]
+    (one,) = score_sentences([" ".join(words)], [" ".join(output)]).sentences
     assert (one.skips, one.repeats) == (0, length * times)
 
 

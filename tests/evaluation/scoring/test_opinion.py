@@ -42,7 +42,7 @@ def test_what_is_missing_or_unknown_is_named(monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.mark.slow
-def test_distillmos_hears_noise() -> None:
+def test_distillmos_detects_noise() -> None:
     if find_spec("distillmos") is None:  # importing it would need torchaudio
         pytest.skip("the package distillmos is not installed (extra mos)")
     predictor = load_predictor("distillmos")

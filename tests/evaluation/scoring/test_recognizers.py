@@ -62,7 +62,7 @@ def test_broken_waves_are_refused() -> None:
         Counting().transcribe(np.array([0.0, np.nan], np.float32), 16000)
 
 
-def test_moonshine_hears_speech_whatever_it_heard_before(speech: Wave) -> None:
+def test_moonshine_transcribes_independently_of_earlier_audio(speech: Wave) -> None:
     recognizer: Recognizer = Moonshine()
     first = recognizer.transcribe(speech, 22050)
     assert "failed" in first.lower()
@@ -71,7 +71,7 @@ def test_moonshine_hears_speech_whatever_it_heard_before(speech: Wave) -> None:
 
 
 @pytest.mark.slow
-def test_pocketsphinx_hears_words_and_phones(speech: Wave) -> None:
+def test_pocketsphinx_transcribes_words_and_phones(speech: Wave) -> None:
     pytest.importorskip("pocketsphinx", reason="pocketsphinx is not installed")
     words = PocketSphinx()
     first = words.transcribe(speech, 22050)
@@ -79,10 +79,10 @@ def test_pocketsphinx_hears_words_and_phones(speech: Wave) -> None:
     words.transcribe(speech[22050:], 22050)
     assert words.transcribe(speech, 22050) == first
     phones = PocketSphinx(phones=True)
-    heard = phones.transcribe(speech, 22050).split()
-    assert phones.transcribe(speech, 22050).split() == heard
-    assert {"EH", "V"} <= set(heard)
-    assert "SIL" not in heard
+    output = phones.transcribe(speech, 22050).split()
+    assert phones.transcribe(speech, 22050).split() == output
+    assert {"EH", "V"} <= set(output)
+    assert "SIL" not in output
     assert words.fingerprint != phones.fingerprint
 
 
@@ -139,8 +139,8 @@ def test_whisper_is_asked_for_deterministic_english(monkeypatch: pytest.MonkeyPa
 
         def transcribe(self, samples: Wave, **options: object) -> tuple[object, object]:
             asked.update(options, samples=len(samples))
-            said = [" Ever tried.", " Ever failed."] if options.get("repetition_penalty") or not loops else [" n-n-n"]
-            return iter([SimpleNamespace(text=text, tokens=[1] * (loops or 5)) for text in said]), None
+            result = [" Ever tried.", " Ever failed."] if options.get("repetition_penalty") or not loops else [" n-n-n"]
+            return iter([SimpleNamespace(text=text, tokens=[1] * (loops or 5)) for text in result]), None
 
     monkeypatch.setitem(sys.modules, "faster_whisper", SimpleNamespace(WhisperModel=WhisperModel))
     monkeypatch.setattr(recognizers, "version", lambda name: "1.0")  # the package may not be installed
@@ -163,7 +163,7 @@ def test_whisper_without_a_model_says_what_to_give(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_whisper_hears_speech(speech: Wave) -> None:
+def test_whisper_transcribes_speech(speech: Wave) -> None:
     pytest.importorskip("faster_whisper", reason="faster-whisper is not installed")
     folder = os.environ.get("CLOCK_ATTENTION_WHISPER")
     if not folder:

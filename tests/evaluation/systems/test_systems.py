@@ -101,9 +101,9 @@ def test_the_teacher_is_compressed_to_the_length_a_voice_would_get(paced: bool) 
     system = TeacherSystem(mel, Length(mpr=4), paced=paced)
     (sound,) = system.say([prompt])
     assert sound.frames == len(sound.mel) == 4 * len(system.reader(prompt.text)) < natural.frames
-    (heard,) = TeacherSystem(mel, Length(mpr=4), vocoded=False, paced=paced).say([prompt])
-    assert heard.mel is None
-    assert mel.frames(len(heard.wave)) == sound.frames
+    (output,) = TeacherSystem(mel, Length(mpr=4), vocoded=False, paced=paced).say([prompt])
+    assert output.mel is None
+    assert mel.frames(len(output.wave)) == sound.frames
     assert TeacherSystem(mel, paced=paced).fingerprint != TeacherSystem(mel, paced=not paced).fingerprint
 
 

@@ -138,9 +138,9 @@ def test_nothing_is_written_or_read_outside_the_folder(tmp_path):
         "--out",
         str(tmp_path / "in" / "store"),
     ]
-    said = CliRunner().invoke(app, [*arguments, "--keep-audio", "--workers", "1"])
-    assert said.exit_code == 0, said.output
-    assert "[/markup]" in said.output
+    result = CliRunner().invoke(app, [*arguments, "--keep-audio", "--workers", "1"])
+    assert result.exit_code == 0, result.output
+    assert "[/markup]" in result.output
     assert [path.name for path in outside.iterdir()] == ["secret.wav"]
     store = FeatureStore.open(tmp_path / "in" / "store")
     assert [row.reason for row in store.rejected] == ["bad id"] * 5 + ["duplicate id"]

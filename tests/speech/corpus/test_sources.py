@@ -18,7 +18,7 @@ def sound(tmp_path):
     return write
 
 
-def test_every_sound_file_counts_with_the_text_beside_it(sound, tmp_path):
+def test_every_sound_file_counts_with_the_text_file_of_the_same_name(sound, tmp_path):
     sound("b.wav").with_suffix(".txt").write_text("Two\n lines.\n")
     sound("day one/a.flac")
     sound(".trash/c.wav")

@@ -60,7 +60,7 @@ def test_vtt_with_header_notes_styles_settings_and_short_times():
         ("5 < 6 and 7 > 3", "5 < 6 and 7 > 3"),
     ],
 )
-def test_what_is_said_of_a_cue(written, spoken):
+def test_which_text_of_a_cue_is_spoken(written, spoken):
     assert parse_subtitles(f"00:00:01,000 --> 00:00:02,000\n{written}\n")[0].text == spoken
 
 

@@ -103,12 +103,12 @@ def test_teacher_forcing_equals_one_step_at_a_time(options, pairs):
     ]
     previous = torch.zeros_like(grouped[:, 0])
     for place in range(grouped.shape[1]):
-        said, weights, states = model.step(previous, states, place)
+        result, weights, states = model.step(previous, states, place)
         previous = grouped[:, place]
         valid = place < model.steps(frames)
         r = options["frames_per_step"]
         expected = whole.rough[:, place * r : (place + 1) * r].flatten(1)
-        torch.testing.assert_close(said[valid], expected[valid], atol=1e-4, rtol=1e-4)
+        torch.testing.assert_close(result[valid], expected[valid], atol=1e-4, rtol=1e-4)
         torch.testing.assert_close(weights[-1][valid], whole.weights[-1][valid, :, place], atol=1e-4, rtol=1e-4)
 
 

@@ -22,7 +22,7 @@ GOOD = {"a": torch.zeros(2, 3), "b": torch.zeros(4, dtype=torch.float16)}
         ({"b": torch.eye(4).to_sparse()}, "b holds torch.float32, expected floating-point numbers"),
     ],
 )
-def test_the_first_difference_is_said_in_words(change, fault):
+def test_the_first_difference_is_named(change, fault):
     found = {name: value for name, value in {**GOOD, **change}.items() if name != "c"}
     assert weights_fault(EXPECTED, found).startswith(fault)
     assert bool(weights_fault(EXPECTED, found)) == bool(fault)

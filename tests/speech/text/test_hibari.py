@@ -45,8 +45,8 @@ def test_plain_sentences_are_read_as_the_default_voice_was_trained() -> None:
         pytest.skip("../shared/text/harvard_720.txt is not here")
     for text in prompts.read_text("utf-8").splitlines()[::6]:
         words = re.sub("[^\\w ˈˌ]", " ", hibari_g2p()(text)).split()
-        said = [phones for word in words for phones in HIBARI.phones(word)]
-        assert [token for token in HIBARI(text).tokens if token not in PAUSE_STRENGTH] == said, text
+        read_aloud = [phones for word in words for phones in HIBARI.phones(word)]
+        assert [token for token in HIBARI(text).tokens if token not in PAUSE_STRENGTH] == read_aloud, text
 
 
 def test_the_inventory_is_the_one_that_the_default_voice_was_trained_with() -> None:

@@ -6,30 +6,30 @@ from clock_attention.speech.text.lexicon import Lexicon, built_in, load_lexicon,
 from clock_attention.speech.text.phonemizers import phonemizer
 
 
-def said(text: str, **entries: str) -> str:
+def read_aloud(text: str, **entries: str) -> str:
     return "".join(phonemizer("hibari", Lexicon(entries))(text).tokens)
 
 
 def test_a_reading_is_ipa_between_slashes_or_a_respelling() -> None:
-    assert said("Zyx!", Zyx="/ʃɪˈvɔːn/") == "ʃɪvˈɔn!"
-    assert said("use SQL", SQL="sequel") == said("use sequel")
+    assert read_aloud("Zyx!", Zyx="/ʃɪˈvɔːn/") == "ʃɪvˈɔn!"
+    assert read_aloud("use SQL", SQL="sequel") == read_aloud("use sequel")
 
 
 def test_lower_case_matches_any_case_and_capitals_only_themselves() -> None:
-    assert said("ABBA Abba", abba="other word") == said("other word other word")
-    assert said("polish", Polish="/ˈpoʊlɪʃ/") == said("polish")
-    assert said("Polish", Polish="/ˈpoʊlɪʃ/") == "pˈOlɪʃ"
+    assert read_aloud("ABBA Abba", abba="other word") == read_aloud("other word other word")
+    assert read_aloud("polish", Polish="/ˈpoʊlɪʃ/") == read_aloud("polish")
+    assert read_aloud("Polish", Polish="/ˈpoʊlɪʃ/") == "pˈOlɪʃ"
 
 
 @pytest.mark.parametrize(("ipa", "ending"), [("/mæk/", "s"), ("/niːv/", "z"), ("/riːs/", "ᵻz")])
-def test_the_possessive_follows_by_itself(ipa: str, ending: str) -> None:
-    assert said("Qq's", Qq=ipa) == said("Qq", Qq=ipa) + ending
+def test_the_possessive_is_derived(ipa: str, ending: str) -> None:
+    assert read_aloud("Qq's", Qq=ipa) == read_aloud("Qq", Qq=ipa) + ending
 
 
 def test_words_of_the_user_win_over_built_in_names_and_rules() -> None:
-    assert said("Xi", Xi="/zaɪ/") == "zˈI"
-    assert said("5 km", km="clicks") == said("five clicks")
-    assert said("C# and Node.js.", **{"C#": "see sharp", "Node.js": "node"}) == said("see sharp and node.")
+    assert read_aloud("Xi", Xi="/zaɪ/") == "zˈI"
+    assert read_aloud("5 km", km="clicks") == read_aloud("five clicks")
+    assert read_aloud("C# and Node.js.", **{"C#": "see sharp", "Node.js": "node"}) == read_aloud("see sharp and node.")
 
 
 def test_built_in_names_are_checked_and_match_without_accents() -> None:
@@ -40,7 +40,10 @@ def test_built_in_names_are_checked_and_match_without_accents() -> None:
 
 
 def test_a_pronunciation_inside_the_text_wins_over_everything() -> None:
-    assert said("[Xi](/zaɪ/), [5](/kwɪnt/) [the guide](https://example.com)") == f"zˈI,kwˈɪnt {said('the guide')}"
+    assert (
+        read_aloud("[Xi](/zaɪ/), [5](/kwɪnt/) [the guide](https://example.com)")
+        == f"zˈI,kwˈɪnt {read_aloud('the guide')}"
+    )
 
 
 @pytest.mark.parametrize("name", ["hibari", "arpabet"])

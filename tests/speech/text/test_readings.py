@@ -12,11 +12,11 @@ from tests.readings.cases import NAMES, SENTENCES, Case, cases, kinds, known_fai
 
 def is_right(case: Case) -> bool:
     if case.kind == NAMES:
-        said = same_sound("".join(phonemizer()(case.written).tokens))
-        return said in {same_sound("".join(map("".join, phones(ipa)))) for ipa in case.readings}
+        read_aloud = same_sound("".join(phonemizer()(case.written).tokens))
+        return read_aloud in {same_sound("".join(map("".join, phones(ipa)))) for ipa in case.readings}
     joint = " / " if case.kind == SENTENCES else " "
-    said = joint.join(normalized(sentence.spoken) for sentence in sentences(case.written))
-    return said in {normalized(reading) for reading in case.readings}
+    read_aloud = joint.join(normalized(sentence.spoken) for sentence in sentences(case.written))
+    return read_aloud in {normalized(reading) for reading in case.readings}
 
 
 @cache

@@ -46,7 +46,7 @@ def test_what_cannot_be_read_that_way_is_refused(written, kind, form):
 
 
 @given(st.text(max_size=20), st.sampled_from(sorted(READINGS)))
-def test_any_text_is_read_in_words_or_refused(written, kind):
+def test_any_text_is_read_or_refused(written, kind):
     try:
         spoken = read_as(written, kind)
     except ValueError:

@@ -19,7 +19,7 @@ def test_windows_lie_inside_the_utterances_that_are_long_enough():
     assert torch.equal(cut_windows(mel, places)[0], mel[item, start : start + WINDOW])
 
 
-def test_a_discriminator_learns_to_tell_sharp_from_smooth_and_then_prefers_sharp():
+def test_a_discriminator_learns_to_distinguish_sharp_from_smooth_and_then_prefers_sharp():
     torch.manual_seed(0)
     judge = MelDiscriminator()
     optimizer = torch.optim.AdamW(judge.parameters(), lr=1e-3, betas=(0.5, 0.9))

@@ -74,7 +74,7 @@ def test_processes_share_a_batch_without_loss_or_overlap(world, step):
     assert min(len(share.items) for share in shares) >= 1
 
 
-def test_more_processes_than_utterances_is_said_at_once():
+def test_more_processes_than_utterances_is_refused_at_once():
     with pytest.raises(ValueError, match="4 processes cannot share a batch of 3"):
         Batches(lengths_only([5, 6, 7]), range(3), TrainingConfig(batch_size=8), world=4).plan(0)
     with pytest.raises(ValueError, match="no utterances"):

@@ -64,12 +64,12 @@ def test_whole_steps_hear_the_models_own_frames(store, tmp_path):
     trainer = Trainer(config, store, tmp_path, Fabric(accelerator="cpu", devices=1))
     batch = trainer.batches.load(trainer.batches.plan(0))
     assert torch.equal(trainer.recipe.sampled(trainer.model, batch, 0.0), batch.mel)
-    heard = trainer.recipe.sampled(trainer.model, batch, 1.0)
+    output = trainer.recipe.sampled(trainer.model, batch, 1.0)
     for item, frames in enumerate(batch.frames.tolist()):
-        own = (heard[item, : frames - frames % 2] != batch.mel[item, : frames - frames % 2]).unflatten(0, (-1, 2))
+        own = (output[item, : frames - frames % 2] != batch.mel[item, : frames - frames % 2]).unflatten(0, (-1, 2))
         by_step = own.flatten(1)
         assert torch.equal(by_step.any(1), by_step.all(1))
-    changed = (heard != batch.mel).any(-1).float().mean(1)
+    changed = (output != batch.mel).any(-1).float().mean(1)
     assert changed.max() > 0.3 > changed.min()  # from hardly any to nearly all, utterance by utterance
 
 

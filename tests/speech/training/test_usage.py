@@ -5,7 +5,7 @@ from clock_attention.speech.training.run import RunDescription
 from tests.speech.training.runs import tiny
 
 
-def test_what_is_left_out_is_said_and_stored(store, tmp_path, capsys, caplog):
+def test_what_is_left_out_is_reported_and_stored(store, tmp_path, capsys, caplog):
     kept = [item for item in store.split("train") if len(store.utterances[item].tokens) <= 8]
     train(tiny("longest_tokens=8"), store, tmp_path / "run", max_steps=1)
     assert f"training on {len(kept)} of 32 utterances" in capsys.readouterr().out

@@ -16,29 +16,29 @@ from clock_attention.speech.training.warping import CHANGE, best_offsets, best_o
 
 def literally_best(costs: np.ndarray, frames: int) -> float:
     """Every path there is, tried."""
-    play = costs.shape[1] // 2
+    slack = costs.shape[1] // 2
     found = np.inf
     for moves in product((-1, 0, 1), repeat=frames - 1):
         offsets = np.cumsum([0, *moves])
-        if offsets[-1] == 0 and abs(offsets).max() <= play:
-            cost = costs[np.arange(frames), offsets + play].sum() + CHANGE * np.abs(moves).sum()
+        if offsets[-1] == 0 and abs(offsets).max() <= slack:
+            cost = costs[np.arange(frames), offsets + slack].sum() + CHANGE * np.abs(moves).sum()
             found = min(found, cost)
     return found
 
 
 @settings(deadline=None, max_examples=40)
 @given(st.integers(0, 2**32 - 1), st.lists(st.integers(1, 7), min_size=1, max_size=3), st.integers(1, 9))
-def test_the_path_is_the_best_of_all_paths(seed: int, lengths: list[int], play: int) -> None:
+def test_the_path_is_the_best_of_all_paths(seed: int, lengths: list[int], slack: int) -> None:
     draw = torch.Generator().manual_seed(seed)
     frames = torch.tensor(lengths)
     predicted, mel = torch.rand(2, len(lengths), max(lengths), 2, generator=draw, dtype=torch.float64)
-    costs = offset_costs(predicted, mel, frames, play).numpy()
+    costs = offset_costs(predicted, mel, frames, slack).numpy()
     offsets = best_offsets(costs, frames.numpy())
     assert np.array_equal(best_offsets_on_device(torch.from_numpy(costs), frames).numpy(), offsets)
     for item, length in enumerate(lengths):
         path = offsets[item, :length]
         assert path[0] == path[-1] == 0
-        assert abs(path).max() <= play
+        assert abs(path).max() <= slack
         assert abs(np.diff(path)).max(initial=0) <= 1
         places = np.arange(length) + path
         assert places.min() >= 0
@@ -56,7 +56,7 @@ def smooth(frames: int) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("late", [-5, 5])
-def test_what_is_said_too_early_or_too_late_is_compared_with_what_it_is(late: int) -> None:
+def test_early_and_late_frames_are_compared_with_their_true_frames(late: int) -> None:
     mel = smooth(80)
     bump = late * torch.sin(torch.linspace(0, torch.pi, 80))  # right at both ends
     places = torch.arange(80) - bump
@@ -97,20 +97,20 @@ def prediction(mel: torch.Tensor, rough: torch.Tensor | None = None) -> Predicti
 
 def test_the_loss_mixes_both_and_its_gradient_is_that_of_a_fixed_target() -> None:
     draw = torch.Generator().manual_seed(1)
-    said, rough, mel = torch.rand(3, 2, 12, 5, generator=draw, dtype=torch.float64)
+    predicted, rough, mel = torch.rand(3, 2, 12, 5, generator=draw, dtype=torch.float64)
     frames = torch.tensor([12, 7])
     batch = Batch(torch.zeros(2, 1).long(), torch.ones(2), mel, frames, torch.ones(2))
     sizes = {"all_frames": 19, "all_items": 2}
-    said.requires_grad_()
-    target = warped(said, mel, frames, 3)
-    expected = (0.25 * mel_error(said, mel, frames)[0] + 0.75 * mel_error(said, target, frames)[0]) / (19 * 5)
-    found = losses(prediction(said), batch, **sizes, warped_share=0.75, slack=3).mel
+    predicted.requires_grad_()
+    target = warped(predicted, mel, frames, 3)
+    expected = (0.25 * mel_error(predicted, mel, frames)[0] + 0.75 * mel_error(predicted, target, frames)[0]) / (19 * 5)
+    found = losses(prediction(predicted), batch, **sizes, warped_share=0.75, slack=3).mel
     torch.testing.assert_close(found, expected)
-    (gradient,) = torch.autograd.grad(found, said)
-    torch.testing.assert_close(gradient, torch.autograd.grad(expected, said)[0])
+    (gradient,) = torch.autograd.grad(found, predicted)
+    torch.testing.assert_close(gradient, torch.autograd.grad(expected, predicted)[0])
 
-    with_rough = losses(prediction(said, rough), batch, **sizes, warped_share=1.0, slack=3).mel
-    halves = [mel_error(one, target, frames)[0] / (19 * 5) for one in (said, rough)]
+    with_rough = losses(prediction(predicted, rough), batch, **sizes, warped_share=1.0, slack=3).mel
+    halves = [mel_error(one, target, frames)[0] / (19 * 5) for one in (predicted, rough)]
     torch.testing.assert_close(with_rough, sum(halves) / 2)
-    plain = losses(prediction(said), batch, **sizes).mel
-    torch.testing.assert_close(plain, mel_error(said, mel, frames)[0] / (19 * 5))
+    plain = losses(prediction(predicted), batch, **sizes).mel
+    torch.testing.assert_close(plain, mel_error(predicted, mel, frames)[0] / (19 * 5))

@@ -53,7 +53,7 @@ def test_blocks_have_no_seams(monkeypatch: pytest.MonkeyPatch) -> None:
     np.testing.assert_allclose(in_blocks, vocoder(mel), atol=1e-4)
 
 
-def test_a_stream_speaks_before_its_end_and_forgets_what_it_said(tiny: HarmonicVocoder) -> None:
+def test_a_stream_yields_audio_early_and_keeps_bounded_state(tiny: HarmonicVocoder) -> None:
     synthesis = HarmonicStream(tiny)
     kept, spoken = [], []
     for piece in random_mel(1200).split(10):

@@ -147,7 +147,7 @@ HOSTILE: list[dict[str, object]] = [
 
 
 @pytest.mark.parametrize("change", HOSTILE, ids=str)
-def test_hostile_configurations_are_refused_in_words(folder: Path, change: dict[str, object]) -> None:
+def test_hostile_configurations_are_refused_with_a_message(folder: Path, change: dict[str, object]) -> None:
     path = folder / "config.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
     with pytest.raises(VocoderError, match=r"config\.json"):

@@ -25,7 +25,7 @@ def test_distance_ignores_the_sign_and_sees_loudness_and_pitch() -> None:
     assert 0.5 < louder < higher
 
 
-def test_discriminators_learn_to_tell_and_give_gradients() -> None:
+def test_discriminators_learn_and_give_gradients() -> None:
     torch.manual_seed(0)
     judges = Discriminators(channels=4)
     optimizer = torch.optim.Adam(judges.parameters(), 5e-3)

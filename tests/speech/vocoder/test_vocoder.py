@@ -39,12 +39,12 @@ def test_published_weights_resynthesise_speech() -> None:
     mel = MelSpectrogram(MEL)(resample(speech, TEACHER_RATE, MEL.sample_rate))
     vocoder = load_vocoder("hifigan", MEL)
     assert isinstance(vocoder, Hifigan)
-    heard = vocoder(mel)
-    assert heard.dtype == np.float32
+    output = vocoder(mel)
+    assert output.dtype == np.float32
     with torch.inference_mode():
         plain = load_generator(vocoder.weights, vocoder.config)(mel.T[None])[0, 0].numpy()
-    np.testing.assert_allclose(heard, plain, atol=2e-5)
-    again = MelSpectrogram(MEL)(heard)
+    np.testing.assert_allclose(output, plain, atol=2e-5)
+    again = MelSpectrogram(MEL)(output)
     assert again.shape == mel.shape
     # A mel of another definition (here: decimal logarithms) comes back several times worse.
     assert (again - mel).abs().mean() < 0.5

@@ -43,7 +43,7 @@ def edit(voice, change):
         (lambda card: card.pop("provenance"), "provenance: Field required"),
     ],
 )
-def test_a_card_that_does_not_fit_is_refused_in_words(voice, change, message):
+def test_a_card_that_does_not_fit_is_refused_with_a_message(voice, change, message):
     edit(voice, change)
     with pytest.raises(VoiceError, match=message):
         Voice.load(voice)

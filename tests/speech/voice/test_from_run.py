@@ -33,7 +33,7 @@ def test_a_voice_speaks_with_the_averaged_weights_of_the_best_checkpoint(run, vo
     assert speech.mel.shape == (1, 11, 8)
 
 
-def test_a_voice_carries_all_that_its_corpus_said(run, voice):
+def test_a_voice_carries_the_metadata_of_its_corpus(run, voice):
     card = Voice.load(voice).card
     store = tiny_store(voice / "again")
     assert card.language.symbols == store.symbols

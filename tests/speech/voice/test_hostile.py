@@ -108,7 +108,7 @@ def test_weights_are_floating_point_numbers(voice, dtype):
         Voice.load(voice)
 
 
-def test_nonsense_is_said_to_be_nonsense(voice):
+def test_implausible_output_raises_a_warning(voice):
     change_weights(voice, lambda name, tensor: tensor * 1e4 if name.startswith("output.") else tensor)
     with pytest.warns(UserWarning, match="far outside of any speech"):
         Voice.load(voice).utter([TEXT])

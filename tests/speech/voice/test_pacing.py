@@ -38,7 +38,7 @@ def test_what_is_not_a_duration_is_refused_with_examples(duration):
         ({"pace": 1.0, "duration": "3s"}, "pace and duration were given together"),
     ],
 )
-def test_requests_that_cannot_be_met_are_refused_in_words(request_, message):
+def test_requests_that_cannot_be_met_are_refused_with_a_message(request_, message):
     with pytest.raises(ValueError, match=message):
         Pacing.of(**{"pace": None, "mpr": None, "duration": None, **request_})
 

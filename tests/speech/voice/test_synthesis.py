@@ -150,7 +150,7 @@ def test_any_duration_between_half_and_twice_the_natural_one_is_kept_to_the_fram
 
 
 @given(st.text(max_size=60))
-def test_free_text_is_spoken_or_refused_in_words(voice, hum, text):
+def test_free_text_is_spoken_or_refused_with_a_message(voice, hum, text):
     try:
         voice.phonemizer(text)
     except UnreadableTextError:
@@ -180,7 +180,7 @@ def test_pace_two_is_twice_as_fast_and_mpr_counts_frames_per_phoneme(voice, hum)
     assert gaps == [39, 19, 19]
 
 
-def test_a_duration_in_which_nothing_can_be_said_is_refused_before_anything_is_said(voice, hum):
+def test_a_duration_too_short_for_speech_is_refused_before_anything_is_spoken(voice, hum):
     with pytest.raises(ValueError, match=r"duration: got 0\.02 s, expected .* its natural duration is"):
         next(voice.stream("Hello there.", duration=0.02, vocoder=hum))
     tokens = len(voice.phonemizer("Hello there."))

@@ -1,4 +1,4 @@
-"""How an evaluation's audio sounds, measured without an opinion: liveliness, pitch, and the distance to a reference.
+"""Measures of an evaluation's audio without opinion scores: movement of the mel, pitch, distance to a reference.
 
 A predictor of opinion scores can be fooled by contrast; these numbers say what is different.
 """
@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 
 from clock_attention.evaluation.pipeline.evaluate import Evaluation, Result
+from clock_attention.evaluation.scoring.metrics import mean_with_interval
 from clock_attention.evaluation.scoring.prosody import pitch_distance, pitch_measures
 from clock_attention.evaluation.scoring.sharpness import cepstral_distance, sharpness, warping_path
 from clock_attention.speech.audio.mel import MelConfig, MelSpectrogram
 from clock_attention.speech.audio.pitch import log_pitch
 from clock_attention.speech.audio.wave import Wave, load_audio
 
-RESAMPLES = 1000
 Measured = dict[str, list[float]]  # mean and its 95 % bootstrap interval over sentences
 
 
@@ -81,13 +81,7 @@ def pooled(rows: Sequence[dict[str, float]]) -> Measured:
     """Means over the sentences that have the measure; none where no sentence has it."""
     columns = {name: np.array([row[name] for row in rows]) for name in rows[0]}
     return {
-        name: with_interval(values[np.isfinite(values)])
+        name: mean_with_interval(values[np.isfinite(values)])
         for name, values in columns.items()
         if np.isfinite(values).any()
     }
-
-
-def with_interval(values: np.ndarray[Any, Any]) -> list[float]:
-    """Mean and its 95 % bootstrap interval."""
-    draws = np.random.default_rng(0).integers(0, len(values), (RESAMPLES, len(values)))
-    return [float(values.mean()), *map(float, np.percentile(values[draws].mean(1), [2.5, 97.5]))]

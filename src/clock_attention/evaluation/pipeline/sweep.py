@@ -88,7 +88,7 @@ def of_system(evaluations: Sequence[Evaluation], system: str) -> list[Evaluation
 
 
 def best(evaluations: Sequence[Evaluation], system: str, recognizer: str) -> Evaluation:
-    """The length at which a system is understood best."""
+    """The length at which a system has the lowest word error rate."""
     return min(of_system(evaluations, system), key=lambda one: one.scores[recognizer].wer.estimate)
 
 

@@ -63,7 +63,7 @@ def visits(matrix: FloatArray) -> IntArray:
 def word_faults(visited: Sequence[int], words: int) -> tuple[int, int]:
     """(skips, repeats) of a path over word indices, −1 between words.
 
-    A word is skipped when none of its phonemes is ever the one most attended to, and repeated when the path comes back
+    A word is skipped when none of its phonemes is ever the one most attended to, and repeated when the path returns
     to it from another word.
     """
     path = [word for word in visited if word != NO_WORD]

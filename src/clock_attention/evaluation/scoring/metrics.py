@@ -256,3 +256,10 @@ def percentile_interval(estimate: float, rates: NDArray[np.float64]) -> Confiden
     tail = (1 - CONFIDENCE) / 2
     low, high = np.quantile(rates, [tail, 1 - tail])
     return ConfidenceInterval(estimate, float(low), float(high))
+
+
+def mean_with_interval(values: Sequence[float] | NDArray[Any]) -> list[float]:
+    """A mean over sentences and its 95 % bootstrap interval: estimate, low, high."""
+    array = np.asarray(values, dtype=np.float64)
+    draws = np.random.default_rng(0).integers(0, len(array), (RESAMPLES, len(array)))
+    return [float(array.mean()), *map(float, np.percentile(array[draws].mean(1), [2.5, 97.5]))]

@@ -1,4 +1,4 @@
-"""Is a mel as lively as a recording's? Movement and variance, and the distance to a reading of the same sentence.
+"""Is a mel as sharp as a recording's? Movement and variance, and the distance to a reading of the same sentence.
 
 Averaging shows here before it is audible: a model that cannot decide between two sounds predicts their mean, which
 moves less from frame to frame, from bin to bin and over the utterance. Only frames with speech count.

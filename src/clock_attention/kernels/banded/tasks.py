@@ -83,65 +83,65 @@ def scratch_of(block, owner, like):
 
 
 @jit
-def steps_of(call, tensor, home, batch, head, is_query, like):
+def steps_of(call, tensor, owner, batch, head, is_query, like):
     """One side's features or given clock, and its valid steps."""
-    counts = scratch_of(call.counts, home, 0)
-    index = scratch_of(call.query_index if is_query else call.key_index, home, 0)
+    counts = scratch_of(call.counts, owner, 0)
+    index = scratch_of(call.query_index if is_query else call.key_index, owner, 0)
     return Steps(of_head(tensor, batch, head, like), tensor.step, index, get(counts, 0 if is_query else 1))
 
 
 @jit
-def trace_of(call, home, is_query, like):
+def trace_of(call, owner, is_query, like):
     """One side's clock. Offsets and anchors are shared: the keys' clock is read out before the queries' is made."""
     return Trace(
-        scratch_of(call.offsets, home, like),
-        scratch_of(call.anchors, home, 0.0),
-        scratch_of(call.query_factors if is_query else call.key_factors, home, 0.0),
-        scratch_of(call.query_statistics if is_query else call.key_statistics, home, like),
+        scratch_of(call.offsets, owner, like),
+        scratch_of(call.anchors, owner, 0.0),
+        scratch_of(call.query_factors if is_query else call.key_factors, owner, 0.0),
+        scratch_of(call.query_statistics if is_query else call.key_statistics, owner, like),
         call.width,
     )
 
 
 @jit
-def make_clocks(call, item, home, like):
+def make_clocks(call, item, owner, like):
     """Phase 1: both clocks and variances of one head, left in its scratch."""
     batch, head = item // call.heads, item % call.heads
-    query_index, key_index = scratch_of(call.query_index, home, 0), scratch_of(call.key_index, home, 0)
+    query_index, key_index = scratch_of(call.query_index, owner, 0), scratch_of(call.key_index, owner, 0)
     nq = list_valid(of_rows(call.query_valid, batch, call.queries, np.uint8(0)), call.queries, query_index)
     nk = list_valid(of_rows(call.key_valid, batch, call.keys, np.uint8(0)), call.keys, key_index)
-    counts = scratch_of(call.counts, home, 0)
+    counts = scratch_of(call.counts, owner, 0)
     put(counts, 0, nq)
     put(counts, 1, nk)
     if nq == 0 or nk == 0:
         return
-    trace, variance = trace_of(call, home, False, like), scratch_of(call.key_variance, home, like)
+    trace, variance = trace_of(call, owner, False, like), scratch_of(call.key_variance, owner, like)
     upcoming = Upcoming(of_head(call.content_key, batch, head, like), call.content_key.step, call.content_width)
     if call.key_kind == GIVEN:
-        take_clock(steps_of(call, call.key, home, batch, head, False, 0.0), trace, upcoming, like)
+        take_clock(steps_of(call, call.key, owner, batch, head, False, 0.0), trace, upcoming, like)
         take_variance(of_rows(call.given_key_variance, item, call.keys, like), key_index, nk, variance)
     else:
-        steps = steps_of(call, call.key, home, batch, head, False, like)
+        steps = steps_of(call, call.key, owner, batch, head, False, like)
         run_clock(call.key_kind, call.phi, steps, call.channels, call.eps, trace, upcoming, like)
         surrogate_variance(call.key_kind, nk, variance)
-    clock = scratch_of(call.clock, home, 0.0)
-    read_clock(nk, trace, clock, scratch_of(call.sums, home, 0.0))
+    clock = scratch_of(call.clock, owner, 0.0)
+    read_clock(nk, trace, clock, scratch_of(call.sums, owner, 0.0))
     for k in range(nk, (nk + TILE - 1) // TILE * TILE):  # padding to a whole tile: finite, and masked later
         put(variance, k, get(variance, nk - 1))
         for c in range(0, call.width, LANES):
             store(clock, k * call.width + c, splat(0.0, 0.0))
     if call.content_width > 0:
-        content, reach = of_head(call.content_key, batch, head, like), scratch_of(call.content_reach, home, 0.0)
+        content, reach = of_head(call.content_key, batch, head, like), scratch_of(call.content_reach, owner, 0.0)
         norm, squares = largest_norm(content, nk, call.content_key.step, key_index, call.content_width)
         put(reach, 0, norm)
         put(reach, 1, squares)
 
-    trace, variance = trace_of(call, home, True, like), scratch_of(call.query_variance, home, like)
+    trace, variance = trace_of(call, owner, True, like), scratch_of(call.query_variance, owner, like)
     upcoming = Upcoming(of_head(call.content_query, batch, head, like), call.content_query.step, call.content_width)
     if call.query_kind == GIVEN:
-        take_clock(steps_of(call, call.query, home, batch, head, True, 0.0), trace, upcoming, like)
+        take_clock(steps_of(call, call.query, owner, batch, head, True, 0.0), trace, upcoming, like)
         take_variance(of_rows(call.given_query_variance, item, call.queries, like), query_index, nq, variance)
     else:
-        steps = steps_of(call, call.query, home, batch, head, True, like)
+        steps = steps_of(call, call.query, owner, batch, head, True, like)
         run_clock(call.query_kind, call.phi, steps, call.channels, call.eps, trace, upcoming, like)
         surrogate_variance(call.query_kind, nq, variance)
     for i in range(nq, (nq + ROWS - 1) // ROWS * ROWS):  # padding to a whole block: copies of the last query
@@ -157,34 +157,34 @@ def take_variance(given, index, n, variance):
 
 
 @jit
-def broken(call, home, nk):
+def broken(call, owner, nk):
     """Whether the keys' clock or content has met NaN or infinity. No band follows from it, and no row is a number."""
-    if not np.isfinite(get(scratch_of(call.sums, home, 0.0), nk - 1)):
+    if not np.isfinite(get(scratch_of(call.sums, owner, 0.0), nk - 1)):
         return True
-    return call.content_width > 0 and not np.isfinite(get(scratch_of(call.content_reach, home, 0.0), 1))
+    return call.content_width > 0 and not np.isfinite(get(scratch_of(call.content_reach, owner, 0.0), 1))
 
 
 @jit
-def queries_of(call, home, batch, head, like):
+def queries_of(call, owner, batch, head, like):
     return Queries(
-        scratch_of(call.query_index, home, 0),
-        trace_of(call, home, True, like),
-        scratch_of(call.query_variance, home, like),
+        scratch_of(call.query_index, owner, 0),
+        trace_of(call, owner, True, like),
+        scratch_of(call.query_variance, owner, like),
         of_head(call.content_query, batch, head, like),
         call.content_query.step,
     )
 
 
 @jit
-def keys_of(call, home, batch, head, like):
+def keys_of(call, owner, batch, head, like):
     # The norm is rounded, and so are the products it bounds.
-    reach = 1.0001 * get(scratch_of(call.content_reach, home, 0.0), 0) if call.content_width > 0 else 0.0
+    reach = 1.0001 * get(scratch_of(call.content_reach, owner, 0.0), 0) if call.content_width > 0 else 0.0
     return Keys(
-        get(scratch_of(call.counts, home, 0), 1),
-        scratch_of(call.key_index, home, 0),
-        scratch_of(call.clock, home, 0.0),
-        scratch_of(call.sums, home, 0.0),
-        scratch_of(call.key_variance, home, like),
+        get(scratch_of(call.counts, owner, 0), 1),
+        scratch_of(call.key_index, owner, 0),
+        scratch_of(call.clock, owner, 0.0),
+        scratch_of(call.sums, owner, 0.0),
+        scratch_of(call.key_variance, owner, like),
         of_head(call.value, batch, head, like),
         call.value.step,
         of_head(call.content_key, batch, head, like),
@@ -244,22 +244,22 @@ def results_of(call, item, batch, head, like):
 
 
 @jit
-def gradients_of(call, item, home, key_home, batch, head, like):
+def gradients_of(call, item, owner, key_owner, batch, head, like):
     # ∂/∂A_X lands in the order of the valid steps; it is scattered to all steps in the last phase.
-    by_variance = scratch_of(call.query_variance, home, like)
+    by_variance = scratch_of(call.query_variance, owner, like)
     wanted = call.grad_query_variance != 0
     return Gradients(
         of_head(call.grad_out, batch, head, like),
         call.grad_out.step,
         of_rows(call.grad_weights, item, call.queries * call.keys, like),
-        scratch_of(call.grad_clock, home, like),
+        scratch_of(call.grad_clock, owner, like),
         of_head(call.grad_content_query, batch, head, like),
         call.grad_content_query.step,
         by_variance if wanted else null_like(by_variance),
-        scratch_of(call.chunk_grad_clock, key_home, like),
-        scratch_of(call.chunk_grad_value, key_home, like),
-        scratch_of(call.chunk_grad_variance, key_home, like),
-        scratch_of(call.chunk_grad_content, key_home, like),
+        scratch_of(call.chunk_grad_clock, key_owner, like),
+        scratch_of(call.chunk_grad_value, key_owner, like),
+        scratch_of(call.chunk_grad_variance, key_owner, like),
+        scratch_of(call.chunk_grad_content, key_owner, like),
     )
 
 
@@ -276,14 +276,14 @@ def rows_of_chunk(call, chunk, nq):
 
 
 @jit
-def meet(call, item, chunk, home, slot, like):
+def meet(call, item, chunk, owner, slot, like):
     """Phase 2: the rows of one chunk of one head."""
     batch, head = item // call.heads, item % call.heads
-    nq, nk = get(scratch_of(call.counts, home, 0), 0), get(scratch_of(call.counts, home, 0), 1)
+    nq, nk = get(scratch_of(call.counts, owner, 0), 0), get(scratch_of(call.counts, owner, 0), 1)
     row_from, row_to = rows_of_chunk(call, chunk, nq)
-    queries, keys = queries_of(call, home, batch, head, like), keys_of(call, home, batch, head, like)
+    queries, keys = queries_of(call, owner, batch, head, like), keys_of(call, owner, batch, head, like)
     results = results_of(call, item, batch, head, like)
-    if nk == 0 or broken(call, home, nk):
+    if nk == 0 or broken(call, owner, nk):
         nothing = 0.0 if nk == 0 else np.nan
         for i in range(row_from, row_to):
             target = get(queries.index, i)
@@ -314,18 +314,18 @@ def fill_key_gradients(call, gradients, value):
 
 
 @jit
-def meet_back(call, item, chunk, home, slot, key_home, like):
+def meet_back(call, item, chunk, owner, slot, key_owner, like):
     """Phase 2: the rows of one chunk of one head, backwards."""
     batch, head = item // call.heads, item % call.heads
-    nq, nk = get(scratch_of(call.counts, home, 0), 0), get(scratch_of(call.counts, home, 0), 1)
+    nq, nk = get(scratch_of(call.counts, owner, 0), 0), get(scratch_of(call.counts, owner, 0), 1)
     row_from, row_to = rows_of_chunk(call, chunk, nq)
-    gradients = gradients_of(call, item, home, key_home, batch, head, like)
+    gradients = gradients_of(call, item, owner, key_owner, batch, head, like)
     fill_key_gradients(call, gradients, 0.0)
     if nk == 0 or row_to <= row_from:
         return
-    queries, width = queries_of(call, home, batch, head, like), call.width
+    queries, width = queries_of(call, owner, batch, head, like), call.width
     grad_scale = pointer(call.grad_scale, 0.0)
-    if broken(call, home, nk):
+    if broken(call, owner, nk):
         fill_key_gradients(call, gradients, np.nan)
         fill(shift(queries.variance, row_from), row_to - row_from, np.nan)
         fill(shift(gradients.clock, row_from * width), (row_to - row_from) * width, np.nan)
@@ -333,7 +333,7 @@ def meet_back(call, item, chunk, home, slot, key_home, like):
             fill(shift(gradients.content, get(queries.index, i) * gradients.content_step), call.content_width, np.nan)
         put(grad_scale, item * call.chunks + chunk, np.nan)
         return
-    keys, results = keys_of(call, home, batch, head, like), results_of(call, item, batch, head, like)
+    keys, results = keys_of(call, owner, batch, head, like), results_of(call, item, batch, head, like)
     widths = Widths(width, call.value_width, call.content_width)
     scoring, room, back = scoring_of(call, head, nk), room_of(call, slot, like), back_room_of(call, slot, like)
     by_scale = backward_rows(row_from, row_to, queries, keys, widths, scoring, room, back, results, gradients, like)
@@ -341,11 +341,11 @@ def meet_back(call, item, chunk, home, slot, key_home, like):
 
 
 @jit
-def add_chunks(block, chunks, key_home, like):
+def add_chunks(block, chunks, key_owner, like):
     """What the other chunks of a head's queries add to the first one's numbers."""
-    first = scratch_of(block, key_home, like)
+    first = scratch_of(block, key_owner, like)
     for chunk in range(1, chunks):
-        more = scratch_of(block, key_home + chunk, like)
+        more = scratch_of(block, key_owner + chunk, like)
         for i in range(0, block.numbers, LANES):
             store(first, i, load(first, i) + load(more, i))
 
@@ -358,18 +358,18 @@ def give_rows(rows, index, n, width, target, step):
 
 
 @jit
-def clocks_back(call, item, home, key_home, like):
+def clocks_back(call, item, owner, key_owner, like):
     """Phase 3: add up the chunks' gradients of the keys, and take both clocks back to their features."""
     batch, head, width = item // call.heads, item % call.heads, call.width
-    nq, nk = get(scratch_of(call.counts, home, 0), 0), get(scratch_of(call.counts, home, 0), 1)
+    nq, nk = get(scratch_of(call.counts, owner, 0), 0), get(scratch_of(call.counts, owner, 0), 1)
     if nq == 0 or nk == 0:
         return
-    add_chunks(call.chunk_grad_clock, call.chunks, key_home, like)
-    add_chunks(call.chunk_grad_value, call.chunks, key_home, like)
-    add_chunks(call.chunk_grad_variance, call.chunks, key_home, like)
-    add_chunks(call.chunk_grad_content, call.chunks, key_home, like)
-    gradients = gradients_of(call, item, home, key_home, batch, head, like)
-    query_index, key_index = scratch_of(call.query_index, home, 0), scratch_of(call.key_index, home, 0)
+    add_chunks(call.chunk_grad_clock, call.chunks, key_owner, like)
+    add_chunks(call.chunk_grad_value, call.chunks, key_owner, like)
+    add_chunks(call.chunk_grad_variance, call.chunks, key_owner, like)
+    add_chunks(call.chunk_grad_content, call.chunks, key_owner, like)
+    gradients = gradients_of(call, item, owner, key_owner, batch, head, like)
+    query_index, key_index = scratch_of(call.query_index, owner, 0), scratch_of(call.key_index, owner, 0)
     target = of_head(call.grad_value, batch, head, like)
     give_rows(gradients.value, key_index, nk, call.value_width, target, call.grad_value.step)
     if call.content_width > 0:
@@ -387,15 +387,15 @@ def clocks_back(call, item, home, key_home, like):
         )
         give_variance(gradients.key_variance, key_index, nk, of_rows(call.grad_key_variance, item, call.keys, like))
         return
-    clock = scratch_of(call.clock, home, 0.0)
+    clock = scratch_of(call.clock, owner, 0.0)
     run_clock_back(
-        call.key_kind, call.phi, steps_of(call, call.key, home, batch, head, False, like),
-        trace_of(call, home, False, like), clock, gradients.key_clock, of_head(call.grad_key, batch, head, like),
+        call.key_kind, call.phi, steps_of(call, call.key, owner, batch, head, False, like),
+        trace_of(call, owner, False, like), clock, gradients.key_clock, of_head(call.grad_key, batch, head, like),
         call.grad_key.step, like,
     )  # fmt: skip
     run_clock_back(
-        call.query_kind, call.phi, steps_of(call, call.query, home, batch, head, True, like),
-        trace_of(call, home, True, like), null_like(clock), gradients.clock,
+        call.query_kind, call.phi, steps_of(call, call.query, owner, batch, head, True, like),
+        trace_of(call, owner, True, like), null_like(clock), gradients.clock,
         of_head(call.grad_query, batch, head, like), call.grad_query.step, like,
     )  # fmt: skip
 
@@ -431,11 +431,11 @@ def run_forward(call, like):
     slot = take_ticket(shift(pointer(call.tickets, 0), 1))
     item, chunk = draw(call)
     while item >= 0:
-        home = item if call.split != 0 else slot
+        owner = item if call.split != 0 else slot
         if call.phases & CLOCKS:
-            make_clocks(call, item, home, like)
+            make_clocks(call, item, owner, like)
         if call.phases & MEET:
-            meet(call, item, chunk, home, slot, like)
+            meet(call, item, chunk, owner, slot, like)
         item, chunk = draw(call)
 
 
@@ -445,14 +445,14 @@ def run_backward(call, like):
     slot = take_ticket(shift(pointer(call.tickets, 0), 1))
     item, chunk = draw(call)
     while item >= 0:
-        home = item if call.split != 0 else slot
-        key_home = item * call.chunks if call.split != 0 else slot
+        owner = item if call.split != 0 else slot
+        key_owner = item * call.chunks if call.split != 0 else slot
         if call.phases & CLOCKS:
-            make_clocks(call, item, home, like)
+            make_clocks(call, item, owner, like)
         if call.phases & MEET:
-            meet_back(call, item, chunk, home, slot, key_home + chunk, like)
+            meet_back(call, item, chunk, owner, slot, key_owner + chunk, like)
         if call.phases & CLOCKS_BACK:
-            clocks_back(call, item, home, key_home, like)
+            clocks_back(call, item, owner, key_owner, like)
         item, chunk = draw(call)
 
 

@@ -120,7 +120,7 @@ def check_header(path: str | Path, rate: int, channels: int, frames: int, longes
 
 
 def missing_bytes(path: Path) -> int:
-    """How much shorter a RIFF file is than its header says; libsndfile reads what is there without a word."""
+    """How much shorter a RIFF file is than its header says; libsndfile reads what is there without an error."""
     size = path.stat().st_size
     with open(path, "rb") as file:
         form = file.read(12)

@@ -155,7 +155,7 @@ class AlignmentWorker:
 def whole_frames(times: TimedTokens, frames: int, per_second: float, optional: Sequence[bool]) -> list[int]:
     """Frames of the silence before, of every token and of the silence after; they sum to `frames`.
 
-    Boundaries go to the nearest frame. Every token takes at least one, but for those that are `optional`: a phoneme
+    Boundaries go to the nearest frame. Every token takes at least one, except for those that are `optional`: a phoneme
     shorter than a frame gets one of its neighbours'.
     """
     least = np.array([0, *(0 if free else 1 for free in optional), 0])

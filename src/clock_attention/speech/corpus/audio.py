@@ -40,7 +40,7 @@ class StoreAudio:
             raise ValueError(f"the recordings of {store.path} are not in {self.folder} any more: name their folder")
 
     def __call__(self, index: int) -> Wave:
-        """The waveform of an utterance; `Rejected` where it cannot be had or is not what the store was made of."""
+        """The waveform of an utterance; `Rejected` where it is missing or differs from what the store was made of."""
         row, rate = self.store.utterances[index], self.store.mel_config.sample_rate
         if self.teacher is not None:
             seed = self.store.header.get("reading_seed", 0)

@@ -25,7 +25,7 @@ class TimedWord:
 
 @dataclass(frozen=True)
 class Cut:
-    """From … to, in seconds, and what is said in it, where that is known."""
+    """Start and end in seconds, and the text, where it is known."""
 
     start: float
     end: float
@@ -41,7 +41,7 @@ def pieces_by_level(wave: Wave, sample_rate: int, longest: float = LONGEST_PIECE
     most = max(2, round(longest / FRAME))
     cuts = [0]
     while count - cuts[-1] > most:
-        begin = cuts[-1] + most // 3  # not shorter than a third, but for the last
+        begin = cuts[-1] + most // 3  # not shorter than a third, except for the last
         cuts.append(begin + int(np.argmin(smooth[begin : cuts[-1] + most])))
     ends = [cut * FRAME for cut in cuts[1:]] + [len(wave) / sample_rate]
     return [Cut(start, end) for start, end in zip([0.0, *ends[:-1]], ends, strict=True)]

@@ -211,7 +211,7 @@ class AlignedRecipe(Recipe):
         return loss, torch.stack(values)
 
     def judged(self, mel: Tensor, batch: AlignedBatch, plan: Plan, step: int) -> tuple[Tensor, Tensor]:
-        """Train the discriminator on patches of this batch, and ask it what it makes of the model's."""
+        """Train the discriminator on patches of this batch, and score the model's patches with it."""
         training, none = self.config.training, mel.new_zeros(())
         if not training.adversarial_weight or step < training.adversarial_from:
             return none, none

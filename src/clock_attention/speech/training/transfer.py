@@ -72,7 +72,7 @@ class Start:
     ) -> dict[str, Tensor]:
         """`share` of a fine-tuned model's weights and the rest of these, as they were before its first step.
 
-        A short fine-tuning learns a speaker and forgets some of how words are said; between the two sets of weights
+        A short fine-tuning learns a speaker and forgets some pronunciation; between the two sets of weights
         both are there (Wortsman et al., 2022). Rows of new symbols stay as they were learned. `model` is overwritten.
         """
         new = self.initialise(model, language)

@@ -1,8 +1,8 @@
-"""How the harmonic vocoder begins: with the decoder of hibari-tts, and by learning to read its features from a mel.
+"""Initial weights of the harmonic vocoder: the decoder of hibari-tts, and layers that predict its input from a mel.
 
 hibari's network turns text and pitch into features, and these into spectra. Its decoder and head (Apache-2.0,
-dequantised from 8 bits) are taken as they are. What is learned is the way from the mel of its speech, and the pitch, to
-the features at the decoder's input, first by themselves, then also by what the decoder makes of them.
+dequantised from 8 bits) are copied. The other layers learn to map the mel of its speech and the pitch to
+the features at the decoder's input: first by a loss on the features, then also by one on the decoder's output.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ def distil(
     config: HarmonicConfig,
     report: Callable[[int, dict[str, float]], None] = lambda step, measured: None,
 ) -> HarmonicNetwork:
-    """Have the texts read and learn from that."""
+    """Synthesize the texts with the teacher and train on its speech."""
     torch.manual_seed(options.seed)
     teacher, network = TeacherDecoder(), HarmonicNetwork(config)
     decoder = teacher.decoder_state()
@@ -212,10 +212,10 @@ def pitch_losses(classes: Tensor, voicing: Tensor, frequency: Tensor, places: Te
     voiced = (frequency > 0).float()
     wanted = -(torch.arange(PITCH_CLASSES) - pitch_classes(frequency)[..., None]).square() / 2
     surprise = -(wanted.softmax(-1) * between(classes, places).log_softmax(-1)).sum(-1)
-    heard = between(voicing[..., None], places)[..., 0]
+    predicted_voicing = between(voicing[..., None], places)[..., 0]
     return {
         "pitch": (surprise * voiced).sum() / voiced.sum().clamp(min=1),
-        "voicing": binary_cross_entropy_with_logits(heard, voiced),
+        "voicing": binary_cross_entropy_with_logits(predicted_voicing, voiced),
     }
 
 

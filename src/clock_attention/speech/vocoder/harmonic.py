@@ -1,10 +1,9 @@
-"""A small vocoder: a network at 80 frames per second draws spectra; pulses at the pitch and free phases fill them.
+"""A small vocoder: a network predicts spectra at 80 frames per second, a filter for pulses and an aperiodic part.
 
     wave = iSTFT( exp(a) · e^{iπ tanh(b)} · STFT(pulses(F0)) + exp(c) · e^{id} )
 
-The first term is the voice, the second everything that is not periodic. The pitch is estimated from the mel. Spectra
-have 601 bins every 300 samples at 24 kHz, as in hibari-tts (Apache-2.0), whose decoder the blocks and the head were
-initialised with: what was learned here is to read its features from a mel.
+The first term is voiced sound, the second everything aperiodic. The pitch is estimated from the mel. Spectra have 601
+bins every 300 samples at 24 kHz, as in hibari-tts (Apache-2.0), whose decoder initialised the blocks and the head.
 """
 
 from __future__ import annotations

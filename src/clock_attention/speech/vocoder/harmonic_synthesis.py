@@ -1,7 +1,7 @@
-"""The harmonic vocoder at work: pulses, spectra, overlap-add, another sample rate, block by block.
+"""Synthesis with the harmonic vocoder, block by block: pulses, spectra, overlap-add, resampling.
 
-Blocks lie on a fixed grid of frames, whatever pieces the mel arrives in. So a stream is the whole, bit by bit, and
-memory does not grow with length.
+Blocks lie on a fixed grid of frames, whatever pieces the mel arrives in. So streaming gives the same
+samples as offline synthesis, bit for bit, and memory does not grow with length.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ from clock_attention.speech.text.sentences import sentences
 from tests.readings.cases import normalized
 
 
-def said(text: str) -> str:
+def read_aloud(text: str) -> str:
     return normalized(" ".join(sentence.spoken for sentence in sentences(text)))
 
 
