@@ -38,6 +38,14 @@ def test_folders_that_hold_something_else_are_refused(tmp_path):
     (tmp_path / "config.json").write_text(json.dumps({**config, "width": 16}))
     with pytest.raises(ValueError, match="has shape"):
         load_model(tmp_path)
+    for damage in (
+        json.dumps({**config, "dilations": [1, 10**9]}),
+        json.dumps({**config, "dilations": [1, 0]}),
+        "[" * 10**5,
+    ):
+        (tmp_path / "config.json").write_text(damage)
+        with pytest.raises(ValueError, match="no aligner model can be read there"):
+            load_model(tmp_path)
     (tmp_path / "config.json").write_text(json.dumps({**config, "classes": ["a"]}))
     with pytest.raises(ValueError, match="an aligner model of other sounds"):
         load_model(tmp_path)

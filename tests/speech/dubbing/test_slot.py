@@ -4,7 +4,16 @@ import numpy as np
 import pytest
 import soundfile
 
-from clock_attention.speech.dubbing.slot import EMPTY, FAST, IMPOSSIBLE, SPOKEN, Delivery, Slot, speak_slot
+from clock_attention.speech.dubbing.slot import (
+    EMPTY,
+    FAST,
+    IMPOSSIBLE,
+    SPOKEN,
+    Delivery,
+    Slot,
+    finished_report,
+    speak_slot,
+)
 from clock_attention.speech.dubbing.subtitles import Cue
 from clock_attention.speech.vocoder.vocoder import GriffinLim
 from clock_attention.speech.voice.voice import Voice
@@ -77,3 +86,14 @@ def test_deliveries_beyond_speech_are_refused():
         Delivery(slowest=0.1)
     with pytest.raises(ValueError, match="fastest: got 9, expected 1 … 4"):
         Delivery(fastest=9.0)
+
+
+def test_a_cue_of_a_day_takes_no_more_memory_than_ten_minutes():
+    slot = Slot.of(Cue(1, 1.0, 86_400.0, "Hello.", 1), 22050, 256)
+    assert slot.samples == 600 * 22050
+
+
+@pytest.mark.parametrize("damage", ["", "[" * 10**5, "[1]", '{"number": 1}', '{"other": 1}'])
+def test_damaged_notes_of_an_earlier_run_are_not_believed(tmp_path, damage):
+    (tmp_path / "a.json").write_text(damage)
+    assert finished_report(tmp_path / "a.json") is None

@@ -1,5 +1,7 @@
 """Subtitle files as they are found."""
 
+import time
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -111,3 +113,12 @@ def test_any_file_is_read_or_refused(lines):
     except ValueError:
         return
     assert all(0 <= cue.start < cue.end and "\n" not in cue.text for cue in cues)
+
+
+def test_references_do_not_make_a_cue_take_minutes_or_spoil_the_file():
+    began = time.process_time()
+    lines = parse_subtitles(SRT.replace("Hello.", "&#10;" * 300_000 + "- Hello."))
+    assert lines[0].text == "Hello."
+    assert time.process_time() - began < 10
+    first, second = parse_subtitles(SRT.replace("Hello.", "&#" + "9" * 6000 + "; Hello."))
+    assert (first.text, second.text) == ("\ufffd Hello.", "Second line of two.")

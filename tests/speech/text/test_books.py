@@ -1,5 +1,6 @@
 """Books in chapters, and files that are none."""
 
+import time
 import zipfile
 
 import pytest
@@ -71,3 +72,24 @@ def test_damaged_and_swollen_epubs_are_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(books, "LARGEST_PART", 1000)
     with pytest.raises(ValueError, match="larger"):
         read_book(epub(tmp_path / "b.epub", **{"OEBPS/b.xhtml": "x" * 1001}))
+
+
+def test_lines_of_any_kind_are_read_in_linear_time(tmp_path):
+    began = time.process_time()
+    line = "#" + " " * 2000 + "x" * 400
+    (tmp_path / "a.md").write_text(f"{line}\n# {'x' * 200}{' ' * 5000}{'#' * 5000}y\n## Title ##\nText.\n")
+    (chapter,) = read_book(tmp_path / "a.md")[1:]
+    assert chapter.title == "Title"
+    hostile = epub(tmp_path / "a.epub", **{"OEBPS/b.xhtml": "<p>Once.</p>" + "<!--x>" * 500_000})
+    assert read_book(hostile)[0].text.startswith("Once.")
+    assert time.process_time() - began < 20
+
+
+def test_a_spine_that_repeats_and_other_compressions_are_refused(tmp_path):
+    package = PACKAGE.replace("</spine>", '<itemref idref="b"/>' * 10_001 + "</spine>")
+    with pytest.raises(ValueError, match="chapters, expected at most"):
+        read_book(epub(tmp_path / "a.epub", **{"OEBPS/b.opf": package}))
+    with zipfile.ZipFile(tmp_path / "b.epub", "w", compression=zipfile.ZIP_LZMA) as file:
+        file.writestr("META-INF/container.xml", CONTAINER)
+    with pytest.raises(ValueError, match="compressed in a way"):
+        read_book(tmp_path / "b.epub")

@@ -79,3 +79,20 @@ def test_a_lexicon_that_cannot_be_read_says_so(tmp_path: Path) -> None:
     (tmp_path / "latin.toml").write_bytes(b"a = '\xe9'")
     with pytest.raises(ValueError, match="not UTF-8"):
         load_lexicon(tmp_path / "latin.toml")
+
+
+@pytest.mark.parametrize(
+    "content",
+    ["a = " + "[" * 3000, "a = " + "{a=" * 1200, "a = " + "9" * 3900, ".".join("a" * 50_000) + ' = "x"'],
+)
+def test_depth_digits_and_parts_without_end_are_refused(content: str) -> None:
+    with pytest.raises(ValueError, match=r"lexicon x: (not TOML|a line of more|'a' has)"):
+        parse_lexicon(content, "lexicon x")
+
+
+def test_a_word_does_not_become_a_book(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="'the' has a reading of 201 characters, at most 200"):
+        parse_lexicon(f'the = "{"x" * 201}"', "lexicon x")
+    (tmp_path / "a.toml").write_text("\n" * 5_000_001)
+    with pytest.raises(ValueError, match="larger than 5,000,000 bytes"):
+        load_lexicon(tmp_path / "a.toml")

@@ -76,6 +76,8 @@ def test_breaks_marks_and_durations():
         ('<speak><prosody rate="900%">a</prosody></speak>', 1, 8, "pace"),
         ('<speak><prosody duration="0s">a</prosody></speak>', 1, 8, "positive"),
         ("<speak>a<sub>b</sub></speak>", 1, 9, "alias"),
+        (f'<speak><sub alias="{"1/" * 251}">b</sub></speak>', 1, 525, "alias of 502 characters, expected at most 500"),
+        (f'<speak><phoneme ph="{"a" * 501}">b</phoneme></speak>', 1, 524, "ph of 501 characters"),
         ('<speak><sub alias="b"><s>x</s></sub></speak>', 1, 23, "<s> inside <sub>"),
         ('<speak><say-as interpret-as="song">la</say-as></speak>', 1, 37, "interpret-as"),
         ('<speak><say-as interpret-as="ordinal">la</say-as></speak>', 1, 41, "cannot be read as ordinal"),

@@ -6,7 +6,7 @@ import pytest
 import soundfile
 
 from clock_attention.speech.text.books import Chapter
-from clock_attention.speech.voice.audiobook import slug, speak_book
+from clock_attention.speech.voice.audiobook import contents, slug, speak_book
 from clock_attention.speech.voice.voice import Voice
 from tests.speech.voice.test_synthesis import Hum
 from tests.speech.voices import tiny_aligned_voice
@@ -47,3 +47,12 @@ def test_chapters_are_files_and_finished_ones_are_kept(tmp_path):
 def test_titles_become_file_names():
     assert slug("Chapter 1: “Ærø”!") == "chapter-1-aero"
     assert slug("…") == "chapter"
+
+
+@pytest.mark.parametrize("content", ['{"chapters": 5}', "[" * 10**5, '{"chapters": [5, {}]}', "\xff"])
+def test_a_damaged_list_of_chapters_is_none(tmp_path, content):
+    (tmp_path / "chapters.json").write_text(content, "latin-1")
+    assert list(contents(tmp_path)) == []
+    entry = {"number": "1", "title": "", "file": "", "timestamps": "", "start": 0, "seconds": 1, "key": "x"}
+    (tmp_path / "chapters.json").write_text(json.dumps({"chapters": [entry, {**entry, "number": 2}]}))
+    assert [one["number"] for one in contents(tmp_path)] == [2]

@@ -240,6 +240,11 @@ def test_utterances_of_a_batch_are_those_of_each_alone(voice):
     assert len(voice.utter(["Hello."], pace=2)[0].mel) == round(together[0].natural_frames / 2)
 
 
+def test_utter_takes_a_list(voice):
+    with pytest.raises(TypeError, match="texts: got one text, 'Hello', expected a list"):
+        voice.utter("Hello")
+
+
 def test_utter_refuses_lengths_that_do_not_fit_its_texts(voice):
     with pytest.raises(ValueError, match="expected a count ≥ 1 for each of 2 texts"):
         voice.utter(["a", "b"], frames=[3])

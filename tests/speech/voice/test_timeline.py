@@ -1,5 +1,7 @@
 """Timelines: every form they come in, and texts that they do not fit."""
 
+import tracemalloc
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -38,6 +40,17 @@ def test_praats_short_format():
         ([("a", "x", 0.5)], "expected"),
         ([("a", 0, 1), ("b", 0.5, 1)], "before 'a' ends"),
         ({"tiers": {"words": [{"start": 0, "end": 2, "label": "a"}]}, "seconds": 1.0}, "lasts 1 s"),
+        ({"tiers": {"words": [("a", 0, 1)]}, "seconds": float("nan")}, "lasts nan, expected seconds"),
+        ({"tiers": {"words": [("a", 0, 1)]}, "seconds": 10**400}, "expected seconds, at most 86400"),
+        ({"tiers": {"words": [("a", 0, 1)]}, "seconds": [1]}, "expected seconds"),
+        ({"tiers": {"words": [("a", 0, 1)]}, "seconds": 80_000}, "79999 s of silence"),
+        ([("a", 0, 10**400)], "expected (label, start, end)"),
+        ([("a", 0, 1e300)], "'a' lasts 1e+300 s"),
+        ([("a", 0, 1), ("b", 2000, 2001)], "1999 s of silence"),
+        ({"words": 5}, "got 5 for words"),
+        ({"tiers": [1]}, "expected tiers by name"),
+        ({5: []}, "no words or phones in it (tiers: 5)"),
+        (5, "got 5 for words"),
         ("nowhere.json", "cannot be read"),
         ("nowhere.txt", "TextGrid or .json"),
     ],
@@ -52,3 +65,18 @@ def test_what_is_no_timeline_is_refused(form, about):
 def test_damaged_files_are_refused(tail):
     with pytest.raises(ValueError, match="cut off"):
         textgrid_tiers('File type = "ooTextFile"\nObject class = "TextGrid"\n0 1 <exists> 3' + tail, "x")
+
+
+@pytest.mark.parametrize("count", ["1e999", "1e18"])
+def test_counts_that_no_file_holds_are_refused(count):
+    with pytest.raises(ValueError, match="cut off"):
+        textgrid_tiers(f'"ooTextFile" "TextGrid" 0 1 <exists> {count} "IntervalTier" "words" 0 1 {count}', "x")
+
+
+def test_a_quote_that_stays_open_takes_no_more_memory_than_the_file():
+    tracemalloc.start()
+    with pytest.raises(ValueError, match="cut off"):
+        textgrid_tiers('"' + "a" * 1_000_000, "x")
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 10_000_000

@@ -35,7 +35,7 @@ class AlignerConfig(BaseModel):
     width: Annotated[int, Field(gt=0, le=2048)] = 192
     hidden: Annotated[int, Field(gt=0, le=8192)] = 384
     kernel: Annotated[int, Field(gt=0, le=63)] = 7
-    dilations: Annotated[tuple[int, ...], Field(max_length=64)] = (1, 2, 3, 1, 2, 3, 1)
+    dilations: Annotated[tuple[Annotated[int, Field(gt=0, le=64)], ...], Field(max_length=64)] = (1, 2, 3, 1, 2, 3, 1)
     log_prior: tuple[float, ...] = (0.0,) * STATES  # of each state in the training data
     threshold: float = -2.0  # below this score, the text does not match the recording
     search: SearchWeights = SearchWeights()
@@ -102,7 +102,7 @@ def load_model(folder: str | Path) -> AlignerNet:
     try:
         config = AlignerConfig(**json.loads((folder / CONFIG).read_text("utf-8")))
         weights = load((folder / WEIGHTS).read_bytes())
-    except (OSError, SafetensorError, ValueError, TypeError) as error:
+    except (OSError, SafetensorError, ValueError, TypeError, RecursionError) as error:
         raise ValueError(f"{folder}: no aligner model can be read there ({error})") from None
     if config.classes != CLASSES or len(config.log_prior) != STATES:
         raise ValueError(

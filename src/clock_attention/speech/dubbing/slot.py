@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from clock_attention.speech.voice.voice import Voice
 
 SPOKEN, FAST, EMPTY, IMPOSSIBLE = "spoken", "too fast", "empty", "impossible"
+LONGEST_SLOT = 600  # seconds that are held in memory; a cue that is shown for longer is silent after them
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,7 @@ class Slot:
     @classmethod
     def of(cls, cue: Cue, sample_rate: int, hop: int) -> Slot:
         start, end = round(cue.start * sample_rate), round(cue.end * sample_rate)
-        return cls(cue, start, end - start, hop)
+        return cls(cue, start, min(end - start, LONGEST_SLOT * sample_rate), hop)
 
     @property
     def frames(self) -> int:
@@ -96,16 +97,22 @@ def speak_slot(voice: Voice, vocoder: str | Path | Vocoder, slot: Slot, delivery
     cue = slot.cue
     name = f"{cue.number:05d}-{slot.key(delivery, voice_name(voice, vocoder))}"
     sound, notes = folder / f"{name}.wav", folder / f"{name}.json"
-    if notes.is_file():
-        report = CueReport(**json.loads(notes.read_text("utf-8")))
-        if not report.file or (folder / report.file).is_file():
-            return replace(report, number=cue.number, start=cue.start, end=cue.end)
+    if (known := finished_report(notes)) and (not known.file or (known.file == sound.name and sound.is_file())):
+        return replace(known, number=cue.number, start=cue.start, end=cue.end)
     report, audio = perform(voice, vocoder, slot, delivery)
     if audio is not None:
         save_sound(sound, audio, voice.language.mel.sample_rate)
         report = replace(report, file=sound.name)
     write_atomically(notes, json.dumps(asdict(report), ensure_ascii=False))
     return report
+
+
+def finished_report(notes: Path) -> CueReport | None:
+    """What an earlier run wrote; None where there is nothing, or something else."""
+    try:
+        return CueReport(**json.loads(notes.read_text("utf-8")))
+    except (OSError, ValueError, TypeError, RecursionError):
+        return None
 
 
 def perform(

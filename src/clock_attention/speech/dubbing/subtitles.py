@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import html
 import logging
 import re
 from dataclasses import dataclass
 from pathlib import Path
 
 from clock_attention.speech.text.characters import composed
+from clock_attention.speech.text.tags import unescape
 
 logger = logging.getLogger(__name__)
 
@@ -19,7 +19,7 @@ TIME = r"(-?)(?:(\d{1,4}):)?(\d{1,3}):(\d{1,2})(?:[,.](\d{1,3}))?"
 RE_TIMES = re.compile(rf"\s*{TIME}\s*-{{1,2}}>\s*{TIME}(?:\s.*)?")
 RE_TAG = re.compile(r"</?[A-Za-z][^<>\n]{0,200}>|<\d[\d:.]{0,20}>|</>|\{\\[^{}\n]{0,200}\}")
 RE_SOUND = re.compile(r"\[[^\[\]]{0,200}\]|[♪♫#]{1,3}(?=\s|$)|(?:^|(?<=\s))[♪♫]+")
-RE_DASH = re.compile(r"^\s*[-–—‐]\s*(?=\S)", re.MULTILINE)
+RE_DASH = re.compile(r"^[ \t]*[-–—‐][ \t]*(?=\S)", re.MULTILINE)
 VTT_BLOCKS = ("NOTE", "STYLE", "REGION")
 
 
@@ -124,7 +124,7 @@ def seconds_of(match: re.Match[str], first: int) -> float:
 
 def spoken_text(written: str) -> str:
     """Without tags, positions, sounds in brackets, notes of music and the dashes before speakers."""
-    text = html.unescape(RE_TAG.sub("", written))
+    text = unescape(RE_TAG.sub("", written))
     text = RE_DASH.sub("", RE_SOUND.sub(" ", text))
     return " ".join(text.split())
 

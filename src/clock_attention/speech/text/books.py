@@ -7,7 +7,6 @@ import zipfile
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from html.parser import HTMLParser
 from itertools import pairwise
 from pathlib import Path
 from posixpath import dirname, join, normpath
@@ -15,6 +14,7 @@ from urllib.parse import unquote
 
 from clock_attention.speech.text.characters import composed
 from clock_attention.speech.text.markup import LINE_TAGS, PARAGRAPH_TAGS
+from clock_attention.speech.text.tags import Tag, tags_and_text
 from clock_attention.speech.text.tokens import word_set
 
 FORMATS = (".txt", ".md", ".epub")
@@ -22,7 +22,9 @@ LARGEST = 200_000_000  # bytes of a file
 LARGEST_PART = 20_000_000  # bytes of one document of an EPUB, unpacked
 MOST_UNPACKED = 200_000_000  # of all of them
 MOST_PARTS = 10_000
-RE_HEADING = re.compile(r"(#{1,6})[ \t]+(.{1,300}?)[ \t]*#*[ \t]*")
+MOST_CHAPTERS = 10_000
+COMPRESSIONS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+RE_HEADING = re.compile(r"(#{1,6})[ \t](.{1,400})")
 RE_FENCE = re.compile(r"[ \t]{0,3}(```|~~~)")
 NUMBER = r"(?:\d{1,4}|[IVXLC]{1,8}|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|\w{3,9}teen|twenty)"
 DIVISION = rf"(?:chapter|part|book|letter|act)[ \t]+{NUMBER}\b.{{0,120}}|prologue|epilogue|preface|introduction"
@@ -100,8 +102,8 @@ def markdown_chapters(text: str) -> Iterator[Chapter]:
             continue
         if fence:
             continue
-        if match := RE_HEADING.fullmatch(line):
-            headings.append((len(lines), len(match[1]), match[2]))
+        if (match := RE_HEADING.fullmatch(line)) and (title := match[2].strip(" \t").rstrip("#").rstrip(" \t")):
+            headings.append((len(lines), len(match[1]), title))
         lines.append(line)
     levels = [level for _, level, _ in headings]
     chosen = min((level for level in set(levels) if levels.count(level) > 1), default=min(levels, default=0))
@@ -109,36 +111,44 @@ def markdown_chapters(text: str) -> Iterator[Chapter]:
 
 
 @dataclass
-class XhtmlText(HTMLParser):
-    """One XHTML document of an EPUB as text. The parser is lenient and expands nothing but characters."""
+class XhtmlText:
+    """One XHTML document of an EPUB as text."""
 
     pieces: list[str] = field(default_factory=list)
     title: str = ""
     skipped: int = 0
     heading: list[str] | None = None
 
-    def __post_init__(self) -> None:
-        HTMLParser.__init__(self, convert_charrefs=True)
+    @classmethod
+    def of(cls, content: str) -> XhtmlText:
+        document = cls()
+        for part in tags_and_text(content):
+            if isinstance(part, str):
+                document.write(part)
+            elif part.end:
+                document.close(part.name)
+            else:
+                document.open(part.name, part.empty)
+        return document
 
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.skipped += tag in SKIPPED
+    def open(self, tag: str, empty: bool) -> None:
         self.pieces.append("\n\n" if tag in PARAGRAPH_TAGS else "\n" if tag in LINE_TAGS else "")
+        if empty:
+            return
+        self.skipped += tag in SKIPPED
         if tag in HEADINGS and not self.title:
             self.heading = []
 
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.pieces.append("\n\n" if tag in PARAGRAPH_TAGS else "\n" if tag in LINE_TAGS else "")
-
-    def handle_endtag(self, tag: str) -> None:
+    def close(self, tag: str) -> None:
         self.skipped = max(0, self.skipped - (tag in SKIPPED))
         if tag in HEADINGS and self.heading is not None:
             self.title, self.heading = " ".join("".join(self.heading).split()), None
         self.pieces.append("\n\n" if tag in PARAGRAPH_TAGS else "")
 
-    def handle_data(self, data: str) -> None:
+    def write(self, text: str) -> None:
         if self.skipped:
             return
-        flat = re.sub(r"\s+", " ", data)
+        flat = re.sub(r"\s+", " ", text)
         self.pieces.append(flat)
         if self.heading is not None:
             self.heading.append(flat)
@@ -149,16 +159,12 @@ class XhtmlText(HTMLParser):
         return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip()
 
 
-class Elements(HTMLParser):
+class Elements:
     """The elements of a package document, with their attributes."""
 
     def __init__(self, content: str) -> None:
-        super().__init__()
-        self.found: list[tuple[str, dict[str, str]]] = []
-        self.feed(content)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.found.append((tag.rpartition(":")[2], {name: value or "" for name, value in attrs}))
+        found = (part for part in tags_and_text(content) if isinstance(part, Tag) and not part.end)
+        self.found = [(tag.name.rpartition(":")[2], tag.attributes) for tag in found]
 
     def named(self, tag: str) -> Iterator[dict[str, str]]:
         return (attributes for name, attributes in self.found if name == tag)
@@ -168,6 +174,8 @@ def epub_chapters(path: Path) -> Iterator[Chapter]:
     """The documents of an EPUB's spine, in order, without its table of contents."""
     try:
         with zipfile.ZipFile(path) as book:
+            if any(entry.compress_type not in COMPRESSIONS for entry in book.infolist()):
+                raise ValueError(f"{path}: compressed in a way that no EPUB may be")
             sizes = {entry.filename: entry.file_size for entry in book.infolist()}
             if len(sizes) > MOST_PARTS or sum(sizes.values()) > 10 * MOST_UNPACKED:
                 raise ValueError(f"{path}: too many or too large parts for a book")
@@ -185,13 +193,14 @@ def epub_chapters(path: Path) -> Iterator[Chapter]:
             root = next(container.named("rootfile"), {}).get("full-path", "")
             package = Elements(part(root))
             items = {item.get("id", ""): item for item in package.named("item")}
-            for reference in package.named("itemref"):
+            spine = list(package.named("itemref"))
+            if len(spine) > MOST_CHAPTERS:
+                raise ValueError(f"{path}: {len(spine):,} chapters, expected at most {MOST_CHAPTERS:,}")
+            for reference in spine:
                 item = items.get(reference.get("idref", ""), {})
                 if not item or "nav" in item.get("properties", "").split():
                     continue
-                document = XhtmlText()
-                document.feed(part(normpath(join(dirname(root), unquote(item.get("href", ""))))))
-                document.close()
+                document = XhtmlText.of(part(normpath(join(dirname(root), unquote(item.get("href", ""))))))
                 yield Chapter(document.title, composed(document.text))
     except (zipfile.BadZipFile, KeyError, NotImplementedError, RuntimeError, EOFError, zlib.error) as error:
         raise ValueError(f"{path}: not an EPUB that can be read, or damaged ({error})") from None

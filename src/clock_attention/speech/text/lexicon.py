@@ -24,7 +24,10 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib  # type: ignore[import-not-found, unused-ignore]
 
+LARGEST = 5_000_000  # bytes of a file
+LONGEST_LINE = 4000  # characters; keys of many parts (a.b.c) take quadratic time to read
 LONGEST_ENTRY = 60  # characters of a word
+LONGEST_READING = 200  # characters: every occurrence of the word becomes as long as this
 RE_LETTERS = re.compile(rf"[^\W\d_]{{1,{LONGEST_ENTRY}}}(?:['-][^\W\d_]{{1,{LONGEST_ENTRY}}}){{0,3}}")
 RE_CHUNK = re.compile(rf"[^\s\"(\[{{<]{{1,{LONGEST_ENTRY}}}")
 ACCENT_MATTERS = ("Hermès", "Jesús")  # without it, another name
@@ -95,7 +98,11 @@ def load_lexicon(path: str | Path) -> Lexicon:
         ValueError: for a file that cannot be read, and for an entry that is no word or has no reading.
     """
     try:
-        content = Path(path).read_text(encoding="utf-8-sig")
+        with open(path, "rb") as file:
+            found = file.read(LARGEST + 1)
+        if len(found) > LARGEST:
+            raise ValueError(f"lexicon {path}: larger than {LARGEST:,} bytes")
+        content = found.decode("utf-8-sig")
     except OSError as error:
         raise ValueError(f"lexicon {path}: cannot be read ({error.strerror})") from None
     except UnicodeDecodeError as error:
@@ -104,9 +111,11 @@ def load_lexicon(path: str | Path) -> Lexicon:
 
 
 def parse_lexicon(content: str, name: str) -> Lexicon:
+    if max(map(len, content.split("\n"))) > LONGEST_LINE:
+        raise ValueError(f"{name}: a line of more than {LONGEST_LINE} characters; write one entry a line")
     try:
         entries = tomllib.loads(content)
-    except tomllib.TOMLDecodeError as error:
+    except (ValueError, RecursionError) as error:  # besides syntax errors: numbers too long, tables too deep
         raise ValueError(
             f'{name}: not TOML ({error}); write one entry a line, Siobhan = "/ʃɪˈvɔːn/", '
             'and words with other characters than A-Z in quotes, "Dvořák" = "/ˈdvɔːrʒɑːk/"'
@@ -122,6 +131,8 @@ def parse_lexicon(content: str, name: str) -> Lexicon:
 def check_entry(word: str, reading: str, name: str) -> str:
     if not word.strip() or len(word) > LONGEST_ENTRY or any(character.isspace() for character in word):
         raise ValueError(f"{name}: {word!r} is not one word of 1 … {LONGEST_ENTRY} characters without spaces")
+    if len(reading) > LONGEST_READING:
+        raise ValueError(f"{name}: {word!r} has a reading of {len(reading)} characters, at most {LONGEST_READING} fit")
     if reading.startswith("/"):
         if len(reading) < 3 or not reading.endswith("/"):
             raise ValueError(f"{name}: {word!r} has {reading!r}; expected IPA between two slashes")

@@ -22,6 +22,7 @@ from clock_attention.speech.text.tokens import Kind, Token
 
 LONGEST = 2_000_000  # bytes of a document
 DEEPEST = 40  # elements inside one another
+LONGEST_READING = 500  # characters that an element has said in place of its text
 COMMON_ATTRIBUTES = frozenset(("xml:lang", "xml:base", "xml:space", "id"))
 ELEMENTS = {
     "speak": {"version", "xmlns", "xmlns:xsi", "xsi:schemaLocation", "xmlns:amazon", "xmlns:mstts"},
@@ -239,6 +240,9 @@ class Parser:
         if not written:
             raise ValueError("there is no text inside")
         end, attributes = start + len(written), element.attributes
+        for name in ("ph", "alias"):
+            if len(attributes.get(name, "")) > LONGEST_READING:
+                raise ValueError(f"{name} of {len(attributes[name])} characters, expected at most {LONGEST_READING}")
         if element.name == "phoneme":
             alphabet = attributes.get("alphabet", "ipa")
             if alphabet != "ipa":

@@ -109,10 +109,14 @@ def contents(folder: Path) -> Iterator[dict[str, Any]]:
     """What an earlier call has finished; nothing where the list is missing or damaged."""
     try:
         found = json.loads((folder / CONTENTS).read_text("utf-8"))["chapters"]
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return
-    for entry in found:
-        if isinstance(entry, dict) and set(entry) == set(SpokenChapter.__dataclass_fields__):
+    for entry in found if isinstance(found, list) else ():
+        if not isinstance(entry, dict) or set(entry) != set(SpokenChapter.__dataclass_fields__):
+            continue
+        if isinstance(entry["key"], str) and all(
+            isinstance(entry[name], int | float) for name in ("number", "seconds")
+        ):
             yield entry
 
 

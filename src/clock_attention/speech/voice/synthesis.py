@@ -64,6 +64,8 @@ def utter(
         mpr: mel frames per phoneme.
         pace: relative to natural; 2 is twice as fast.
     """
+    if isinstance(texts, str):
+        raise TypeError(f"texts: got one text, {texts[:40]!r}, expected a list of them; speak() takes one")
     if frames is not None:
         if mpr is not None or pace is not None:
             raise ValueError("frames were given together with mpr or pace; each of them sets the length: choose one")

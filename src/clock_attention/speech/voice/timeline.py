@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,7 +23,12 @@ logger = logging.getLogger(__name__)
 MOST_MOVED = 4  # frames that a boundary may move so that every phoneme has one; beyond, the timeline is refused
 SILENCES = frozenset(("sil", "sp", "spn", "<eps>", "#", "<sil>"))  # as other aligners label them
 LARGEST = 50_000_000  # bytes of a file
-RE_VALUES = re.compile(r'"((?:[^"]|"")*)"|<(exists|absent)>|(?<![\w\[.])(-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?)(?![\w\]])')
+LONGEST = 24 * 3600.0  # seconds of the whole
+LONGEST_SOUND = 60.0  # seconds of one word or phone
+LONGEST_SILENCE = 600.0
+RE_VALUES = re.compile(
+    r'"([^"]*(?:""[^"]*)*)"|<(exists|absent)>|(?<![\w\[.])(-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?)(?![\w\]])'
+)
 
 
 @dataclass(frozen=True)
@@ -53,18 +59,25 @@ class Timeline:
 
     @classmethod
     def of_tiers(cls, tiers: Mapping[str, Any], seconds: float | None) -> Timeline:
-        named = {name.strip().lower(): tier for name, tier in tiers.items()}
+        if not isinstance(tiers, Mapping):
+            raise ValueError(f"timeline: got {type(tiers).__name__}, expected tiers by name, such as words and phones")
+        named = {str(name).strip().lower(): tier for name, tier in tiers.items()}
         words = intervals(named.get("words", named.get("word", ())), "words")
         phones = intervals(named.get("phones", named.get("phone", named.get("phonemes", ()))), "phones")
         if not any(interval.label for interval in (*words, *phones)):
+            given = ", ".join(map(str, tiers)) or "none"
             raise ValueError(
-                f"timeline: no words or phones in it (tiers: {', '.join(tiers) or 'none'}); expected a tier `words` or "
-                "`phones`, or a list of (label, start, end)"
+                f"timeline: no words or phones in it (tiers: {given}); expected a tier `words` or `phones`, or a list "
+                "of (label, start, end)"
             )
         last = max(interval.end for interval in (*words, *phones))
-        if seconds is not None and float(seconds) < last - SNAP:
-            raise ValueError(f"timeline: lasts {seconds:g} s, but has words up to {last:g} s")
-        return cls(sounding(words), sounding(phones), last if seconds is None else float(seconds))
+        whole = last if seconds is None else as_seconds(seconds)
+        if whole < last - SNAP:
+            raise ValueError(f"timeline: lasts {whole:g} s, but has words up to {last:g} s")
+        found = cls(sounding(words), sounding(phones), whole)
+        check_lengths(found.words, whole)
+        check_lengths(found.phones, whole)
+        return found
 
     def fixed(self, row: TimingRow, tokens: Sequence[str], labels: Mapping[int, str]) -> tuple[list[Fixed], int]:
         """What the timeline asks of a row, and the frames of the whole.
@@ -137,6 +150,8 @@ class Timeline:
 def intervals(given: Iterable[Any], name: str) -> tuple[Interval, ...]:
     """Intervals in order of time, from any of the forms that people have them in."""
     found: list[Interval] = []
+    if not isinstance(given, Iterable):
+        raise ValueError(f"timeline: got {given!r} for {name}, expected a list of (label, start, end) in seconds")
     for item in given:
         try:
             if isinstance(item, Mapping):
@@ -146,8 +161,10 @@ def intervals(given: Iterable[Any], name: str) -> tuple[Interval, ...]:
             else:
                 label, start, end = item
             interval = Interval(start, end, str(label).strip())
-        except (TypeError, ValueError, KeyError):
-            raise ValueError(f"timeline: {item!r} in {name}, expected (label, start, end) in seconds") from None
+        except (TypeError, ValueError, KeyError, OverflowError):
+            raise ValueError(
+                f"timeline: {str(item)[:100]} in {name}, expected (label, start, end) in seconds"
+            ) from None
         if found and interval.start < found[-1].end - 1e-3:
             raise ValueError(
                 f"timeline: {interval.label!r} in {name} starts at {interval.start:g} s, before {found[-1].label!r} "
@@ -155,6 +172,34 @@ def intervals(given: Iterable[Any], name: str) -> tuple[Interval, ...]:
             )
         found.append(interval)
     return tuple(found)
+
+
+def as_seconds(given: Any) -> float:
+    try:
+        seconds = float(given)
+    except (TypeError, ValueError, OverflowError):
+        seconds = math.nan
+    if not 0 < seconds <= LONGEST:
+        raise ValueError(f"timeline: lasts {str(given)[:40]}, expected seconds, at most {LONGEST:g}")
+    return seconds
+
+
+def check_lengths(found: Sequence[Interval], whole: float) -> None:
+    """Refuse times that no speech has: they would fill memory."""
+    reached = 0.0
+    for interval in found:
+        if interval.end - interval.start > LONGEST_SOUND:
+            raise ValueError(
+                f"timeline: {interval.label!r} lasts {interval.end - interval.start:g} s, expected at most "
+                f"{LONGEST_SOUND:g} s for one word"
+            )
+        if interval.start - reached > LONGEST_SILENCE:
+            raise ValueError(
+                f"timeline: {interval.start - reached:g} s of silence, expected {LONGEST_SILENCE:g} s at most"
+            )
+        reached = interval.end
+    if found and not whole - reached <= LONGEST_SILENCE:
+        raise ValueError(f"timeline: {whole - reached:g} s of silence, expected {LONGEST_SILENCE:g} s at most")
 
 
 def sounding(found: Sequence[Interval]) -> tuple[Interval, ...]:
@@ -220,5 +265,5 @@ def textgrid_tiers(text: str, path: Path) -> tuple[dict[str, list[Interval]], fl
             if kind == "IntervalTier":
                 tiers[str(name)] = found
         return tiers, float(seconds)
-    except (StopIteration, ValueError, TypeError, RuntimeError):
+    except (StopIteration, ValueError, TypeError, RuntimeError, OverflowError):
         raise ValueError(f"timeline {path}: not one of Praat's text formats, or cut off") from None
