@@ -26,7 +26,7 @@ from clock_attention.speech.aligner.training import Labels, labels_from_phones, 
 from clock_attention.speech.aligner.weights import SearchWeights
 
 CROP = 4.0  # seconds of every example
-# For speech of people by a network that has mostly heard synthetic voices; see docs/results/forced_alignment.md.
+# For speech of people by a network mostly trained on synthetic voices; see docs/results/forced_alignment.md.
 SEARCH = SearchWeights(silence=2.5, sharpness=0.12)
 
 

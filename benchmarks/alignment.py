@@ -6,8 +6,8 @@ TIMIT in any layout (…/speaker/sentence.wav with .phn, .wrd, .txt beside it; c
 the starts and ends of all words of `.wrd`. Phone boundaries are compared after the usual folding (closures joined to
 their stops, silences merged, glottal stops counted as silence), where both sequences agree on which phones there are.
 Some distributions of TIMIT have lost bytes (CR LF became LF), which is loud noise; the aligner puts them back, and they
-are put back for pocketsphinx too. With flite installed, also a voice that the model has not heard, whose boundaries are
-known exactly.
+are put back for pocketsphinx too. With flite installed, also a voice that is not in the training data, whose
+boundaries are known exactly.
 
 Prints a table and writes JSON; 95 % intervals from 1,000 bootstrap resamples of recordings, seed 0.
 """
@@ -372,7 +372,7 @@ def main() -> None:
     parser.add_argument("--timit", type=Path, required=True)
     parser.add_argument("--model", type=Path, help="another model's folder")
     parser.add_argument("--limit", type=int, help="only so many recordings")
-    parser.add_argument("--flite", default="slt", help="flite's voice that the model has not heard")
+    parser.add_argument("--flite", default="slt", help="a flite voice that is not in the training data")
     parser.add_argument("--quick", action="store_true", help="boundaries of the aligner only")
     parser.add_argument("--out", type=Path, help="where to write JSON")
     options = parser.parse_args()

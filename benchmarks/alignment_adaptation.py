@@ -3,7 +3,7 @@
     python benchmarks/alignment_adaptation.py --timit DIR --out results/alignment_adaptation.json
 
 Adapts to the ten sentences of each speaker of TIMIT, and to sentences of a voice of flite (`apt install flite`) that
-the model has not heard. Differences are paired by recording: 95 % intervals from 1,000 bootstrap resamples of
+is not in the training data. Differences are paired by recording: 95 % intervals from 1,000 bootstrap resamples of
 recordings.
 """
 
@@ -75,7 +75,7 @@ def adapted(aligner: Aligner, groups: list[list[Recording]], passes: int) -> dic
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--timit", type=Path, required=True)
-    parser.add_argument("--flite", default="slt", help="flite's voice that the model has not heard")
+    parser.add_argument("--flite", default="slt", help="a flite voice that is not in the training data")
     parser.add_argument("--passes", type=int, default=2)
     parser.add_argument("--out", type=Path, help="where to write JSON")
     options = parser.parse_args()

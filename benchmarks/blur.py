@@ -54,8 +54,8 @@ def measured(path: str, stores: list[FeatureStore], limit: int) -> NDArray[np.fl
                     mine, true, close = (mel[item : item + 1, :frames] for mel in (result, batch.mel, target))
                     count = torch.tensor([frames])
                     errors = [float(mel_error(mine, mel, count)[0] / mel.numel()) for mel in (true, close)]
-                    liveliness = mine.diff(dim=1).abs().mean() / true.diff(dim=1).abs().mean()
-                    rows.append([int(batch.token_lengths[item]), *errors, float(liveliness)])
+                    movement = mine.diff(dim=1).abs().mean() / true.diff(dim=1).abs().mean()
+                    rows.append([int(batch.token_lengths[item]), *errors, float(movement)])
     return np.asarray(rows)
 
 

@@ -4,9 +4,9 @@
 
 Sentences are read by the synthetic teacher (seed 1), evenly taken from the file; recordings are evenly taken from the
 last 100 of a folder, which the vocoder in the package was not trained on; sentences of TIMIT evenly from all its
-speakers, whom it has never heard. Predicted opinions (DistillMOS, DNSMOS), PESQ and STOI against the recording, WER of
-Moonshine, L1 between log-mels, and seconds of CPU for a second of sound on one thread. Means with 95 % intervals (1.96
-standard errors).
+speakers, who are not in its training data. Predicted opinions (DistillMOS, DNSMOS), PESQ and STOI against the recording,
+WER of Moonshine, L1 between log-mels, and seconds of CPU for a second of sound on one thread. Means with 95 %
+intervals (1.96 standard errors).
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sentences", type=Path, help="text file for the teacher, one sentence a line")
     parser.add_argument("--recordings", type=Path, help="folder with metadata.csv and wavs/")
-    parser.add_argument("--timit", type=Path, help="folder of TIMIT: speakers that the vocoder has not heard")
+    parser.add_argument("--timit", type=Path, help="folder of TIMIT: speakers not in the training data")
     parser.add_argument("--count", type=int, default=12)
     parser.add_argument("--vocoders", nargs="+", default=["hifigan", "fast", "griffin-lim"])
     parser.add_argument("--out", type=Path, default=Path("out/copy_synthesis.json"))

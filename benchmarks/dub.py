@@ -99,7 +99,7 @@ def main() -> None:
 
     for part in arguments.part or PARTS:
         if part == "heard":
-            for found in output(voice, arguments, results["slots"], results.get("heard", {}).get("cues", [])):
+            for found in transcribed(voice, arguments, results["slots"], results.get("heard", {}).get("cues", [])):
                 save(part, found)
         else:
             save(part, measure[part]())
@@ -157,7 +157,7 @@ def slots(voice: Voice, name: str) -> dict[str, Any]:
     }
 
 
-def output(
+def transcribed(
     voice: Voice, arguments: argparse.Namespace, files: list[dict[str, Any]], known: list[dict[str, Any]]
 ) -> Iterator[dict[str, Any]]:
     """Word error of cues in their slots and at natural pace, and the difference, paired; again after every cue.

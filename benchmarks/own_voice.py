@@ -1,7 +1,7 @@
 """How much must I record, and how long must I train?
 
 Fine-tunes a voice on parts of an aligned corpus of one speaker (`clock-attention corpus align`), for several amounts of
-recordings and of CPU time, and measures each: word error rate, DistillMOS, DNSMOS, likeness to the speaker. Every
+recordings and of CPU time, and measures each: word error rate, DistillMOS, DNSMOS, speaker similarity. Every
 finished cell is kept: the same command continues.
 
     python benchmarks/own_voice.py --corpus runs/kathleen --prompts harvard_720.txt --work runs/own_voice \

@@ -241,7 +241,7 @@ def is_phantom(output: str, text: str) -> bool:
 
 
 def hard(voice: Voice, vocoder: Any, arguments: argparse.Namespace) -> dict[str, Any]:
-    """The list of difficult inputs: words that both recognizers miss and whose phones are not heard either."""
+    """The list of difficult inputs: words that both recognizers miss and whose phones are not found either."""
     prompts = load_prompts(["hard"])
     rate = voice.language.mel.sample_rate
     names = ["moonshine", f"whisper:{arguments.whisper}" if arguments.whisper else "pocketsphinx"]
