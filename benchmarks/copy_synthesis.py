@@ -4,9 +4,9 @@
 
 Sentences are read by the synthetic teacher (seed 1), evenly taken from the file; recordings are evenly taken from the
 last 100 of a folder, which the vocoder in the package was not trained on; sentences of TIMIT evenly from all its
-speakers, who are not in its training data. Predicted opinions (DistillMOS, DNSMOS), PESQ and STOI against the recording,
-WER of Moonshine, L1 between log-mels, and seconds of CPU for a second of sound on one thread. Means with 95 %
-intervals (1.96 standard errors).
+speakers, who are not in its training data. Predicted opinions (DistillMOS, DNSMOS), PESQ and STOI against the
+recording, WER of Moonshine, L1 between log-mels, and seconds of CPU for a second of sound on one thread. Means with
+95 % intervals (1.96 standard errors).
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ import csv
 
 import pytest
 
-from tests.commands.coded_recordings import OTHER, TEXT, files, output, record
+from tests.commands.coded_recordings import OTHER, TEXT, files, printed, record
 from tests.speech.aligner.coded import CodedAligner
 
 
@@ -45,9 +45,9 @@ def test_a_folder_is_aligned_as_far_as_it_can_be_and_the_rest_is_listed(align, f
     assert "does not fit" in table["bob/2"]["reason"]
     assert "no transcript beside it" in table["bob/3"]["reason"]
     assert float(table["ann/1"]["score"]) > -1
-    assert "3 aligned, 2 failed" in output(result)
-    assert "bob/2: the text does not fit" in output(result)
-    assert "1 transcripts without a recording: lonely.txt" in output(result)
+    assert "3 aligned, 2 failed" in printed(result)
+    assert "bob/2: the text does not fit" in printed(result)
+    assert "1 transcripts without a recording: lonely.txt" in printed(result)
 
 
 def test_a_run_goes_on_where_it_stopped_and_repeats_what_has_changed(align, folder, tmp_path, monkeypatch):
@@ -64,7 +64,7 @@ def test_a_run_goes_on_where_it_stopped_and_repeats_what_has_changed(align, fold
     aligned.clear()
     result = align("corpus", "-o", "out")
     assert aligned == ["ob/2.flac"]  # what failed is tried again
-    assert "3 aligned (3 of them earlier), 2 failed" in output(result)
+    assert "3 aligned (3 of them earlier), 2 failed" in printed(result)
     (folder / "bob" / "2.txt").write_text(TEXT)
     (folder / "bob" / "3.txt").write_text(TEXT)
     (folder / "ann" / "2.txt").write_text(OTHER + " ")  # the same text
@@ -83,9 +83,9 @@ def test_what_was_aligned_with_other_options_is_aligned_again(align, tmp_path, m
     (tmp_path / "corpus" / "1.txt").write_text(TEXT)
     (tmp_path / "words.toml").write_text('blorptag = "/blˈɔːrptæɡ/"')
     monkeypatch.setattr(CodedAligner, "adapt", lambda self, recordings, **options: CodedAligner(), raising=False)
-    assert "1 aligned, 0 failed" in output(align("corpus", "-o", "out"))
-    assert "1 aligned, 0 failed" in output(align("corpus", "-o", "out", *option))
-    assert "1 aligned (1 of them earlier), 0 failed" in output(align("corpus", "-o", "out", *option))
+    assert "1 aligned, 0 failed" in printed(align("corpus", "-o", "out"))
+    assert "1 aligned, 0 failed" in printed(align("corpus", "-o", "out", *option))
+    assert "1 aligned (1 of them earlier), 0 failed" in printed(align("corpus", "-o", "out", *option))
 
 
 def test_without_a_folder_files_are_written_next_to_the_recordings(align, folder):
@@ -97,7 +97,7 @@ def test_without_a_folder_files_are_written_next_to_the_recordings(align, folder
 def test_transcripts_are_not_overwritten_with_labels(align, folder):
     result = align("corpus", "--format", "lab")
     assert result.exit_code == 1
-    assert "is a transcript, not labels" in output(result)
+    assert "is a transcript, not labels" in printed(result)
     assert (folder / "bob" / "1.lab").read_text() == "Good morning."
 
 
@@ -108,7 +108,7 @@ def test_an_ljspeech_folder(align, tmp_path):
     result = align("lj", "-o", "out", "--format", "ctm")
     assert result.exit_code == 1
     assert files(tmp_path / "out") == ["a.ctm", "alignment.csv", "b.ctm"]
-    assert "c: missing: no audio file" in output(result)
+    assert "c: missing: no audio file" in printed(result)
 
 
 def test_several_recordings_by_name(align, tmp_path):
@@ -134,5 +134,5 @@ def test_mistakes_with_folders(align, folder, tmp_path, arguments, message):
     before = files(tmp_path)
     result = align(*arguments)
     assert result.exit_code == 1
-    assert message in output(result)
+    assert message in printed(result)
     assert files(tmp_path) == before

@@ -198,7 +198,7 @@ class SlowVoice:
 
     def __init__(self, voice):
         self._voice = voice
-        self.said = []
+        self.spoken = []
         self.go = threading.Event()
 
     def __getattr__(self, name):
@@ -206,7 +206,7 @@ class SlowVoice:
 
     def perform(self, request, vocoder):
         for piece in self._voice.perform(request, vocoder):
-            self.said.append(piece.text)
+            self.spoken.append(piece.text)
             assert self.go.wait(60)
             yield piece
 
@@ -227,7 +227,7 @@ def test_a_full_queue_turns_away_at_once_and_serves_the_others(slow):
     desk = tiny_desk(slow, workers=1, waiting=1)
     with running(desk) as address, ThreadPoolExecutor(2) as clients:
         first = clients.submit(speak, address, input="One.")
-        wait_for(lambda: slow.said, "the first request")
+        wait_for(lambda: slow.spoken, "the first request")
         second = clients.submit(speak, address, input="Two.")
         wait_for(lambda: desk.engine.open_jobs == 2, "the second request")
         third = speak(address, input="Three.")
@@ -246,11 +246,11 @@ def test_work_stops_when_the_client_leaves(slow, stream, monkeypatch):
         body = {"input": TEXT, "stream": stream}
         with pytest.raises(httpx.ReadTimeout):
             httpx.post(f"{address}/v1/audio/speech", json=body, timeout=httpx.Timeout(30, read=0.5))
-        wait_for(lambda: slow.said, "the request")
+        wait_for(lambda: slow.spoken, "the request")
         assert noticed.wait(60)
         slow.go.set()
         wait_for(lambda: desk.engine.open_jobs == 0, "the end of the job")
-        assert len(slow.said) == 1
+        assert len(slow.spoken) == 1
 
 
 def test_a_client_that_leaves_in_the_middle_of_a_stream_ends_it(slow):
@@ -260,13 +260,13 @@ def test_a_client_that_leaves_in_the_middle_of_a_stream_ends_it(slow):
         with httpx.stream("POST", f"{address}/v1/audio/speech", json={"input": "Word. " * 60}) as answer:
             next(answer.iter_raw())
         wait_for(lambda: desk.engine.open_jobs == 0, "the end of the job")
-        assert len(slow.said) < 60
+        assert len(slow.spoken) < 60
 
 
 def test_the_deadline_is_kept(slow):
     with running(tiny_desk(slow, workers=1, waiting=4, deadline=0.5)) as address, ThreadPoolExecutor(1) as clients:
         first = clients.submit(speak, address)
-        wait_for(lambda: slow.said, "the first request")
+        wait_for(lambda: slow.spoken, "the first request")
         waiting = speak(address)
         assert waiting.status_code == 429  # it never began
         assert (first.result().status_code, first.result().json()["error"]["code"]) == (504, "deadline")
@@ -277,10 +277,10 @@ def test_open_answers_are_finished_when_the_server_stops(slow):
     with ThreadPoolExecutor(1) as clients:
         with running(tiny_desk(slow, workers=1)) as address:
             answer = clients.submit(speak, address, response_format="wav")
-            wait_for(lambda: slow.said, "the request")
+            wait_for(lambda: slow.spoken, "the request")
             threading.Timer(0.5, slow.go.set).start()
         assert answer.result().status_code == 200
-        assert len(slow.said) == 3
+        assert len(slow.spoken) == 3
 
 
 def test_surprises_stay_in_the_log(slow, caplog):

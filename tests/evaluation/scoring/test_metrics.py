@@ -123,15 +123,15 @@ def test_a_perfect_system_has_no_errors_and_no_doubt() -> None:
 
 
 @pytest.mark.parametrize(
-    ("written", "heard"),
+    ("written", "transcript"),
     [
         ("It’s Mr. O'Neil’s colour, isn't it?", "it's mister o'neil's color isn't it"),
         ("There were twenty-five of them in 1850.", "There were 25 of them in 1850"),
         ("um, well — yes [coughs] (so they say)", "Well yes, coughs. So they say."),
     ],
 )
-def test_spelling_is_not_an_error(written: str, output: str) -> None:
-    assert score_sentences([written], [output]).words.errors == 0
+def test_spelling_is_not_an_error(written: str, transcript: str) -> None:
+    assert score_sentences([written], [transcript]).words.errors == 0
 
 
 def test_apostrophes_are_those_of_ascii() -> None:

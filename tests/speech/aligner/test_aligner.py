@@ -27,13 +27,13 @@ def noise(seconds: float, rate: int = RATE) -> np.ndarray:
 class Heard(AlignerNet):
     """Hears given classes for given numbers of frames."""
 
-    output: np.ndarray  # (frames,)
+    states: np.ndarray  # (frames,)
 
     def forward(self, features):
         states = torch.full((1, features.shape[1], STATES), -9.0)
-        states[0, torch.arange(features.shape[1]), torch.from_numpy(self.heard)] = 0.0
+        states[0, torch.arange(features.shape[1]), torch.from_numpy(self.states)] = 0.0
         change = torch.full((1, features.shape[1]), -3.0)
-        change[0, 1:][torch.from_numpy(np.diff(self.heard) != 0)] = 3.0
+        change[0, 1:][torch.from_numpy(np.diff(self.states) != 0)] = 3.0
         return states, change
 
 
@@ -53,8 +53,8 @@ def aligned_to(text_said: str, text_given: str):
     ear = Heard(AlignerConfig(width=8, hidden=16, dilations=(1,)))
     aligner = Aligner(ear)
     output = heard_words(aligner.reader, text_said)
-    ear.heard = np.concatenate([np.full(frames, column) for column, frames in output])
-    return aligner.align(noise(len(ear.heard) * 0.005), text_given, sample_rate=RATE)
+    ear.states = np.concatenate([np.full(frames, column) for column, frames in output])
+    return aligner.align(noise(len(ear.states) * 0.005), text_given, sample_rate=RATE)
 
 
 def test_intervals_are_contiguous_and_hold_every_word(untrained):
