@@ -251,7 +251,7 @@ def main() -> int:
     if arguments.out and arguments.out.exists():  # rows that are not stale are kept, so a table can grow by parts
         known = json.loads(arguments.out.read_text())
         wanted = variants() if known["triton"] == triton.__version__ else {}
-        rows = [row for row in known["rows"] if wanted.get(identity(row)) == row["sources"]]
+        rows = [row for row in known["rows"] if row.get("sources") == wanted.get(identity(row), "none")]
     done = {identity(row) for row in rows}
     for target in arguments.only:
         for width in arguments.widths:

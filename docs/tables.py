@@ -925,6 +925,30 @@ def long_alignment() -> str:
     return table([*header, "processor time", "times real time", "memory, with torch"], rows)
 
 
+@made
+def gpu_interpreter() -> str:
+    found = read("triton_interpreter")
+    rows = [
+        [
+            {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16"}[dtype],
+            f"{row['cases']:,}",
+            f"{row['output_median']:.1e} / {row['output_max']:.1e}",
+            f"{row['gradient_median']:.1e} / {row['gradient_max']:.1e}",
+            f"{row['nearest_to_bounds'][0]['of_bound']:.2f}",
+        ]
+        for dtype, row in found["by_dtype"].items()
+    ]
+    rows.append(["all", f"{found['cases']:,}", "", "", f"{len(found['out_of_bounds'])} above 1"])
+    head = [
+        "dtype",
+        "problems",
+        "output error, median / largest",
+        "gradient error",
+        "largest error as a share of its bound",
+    ]
+    return table(head, rows)
+
+
 def pages() -> list[Path]:
     return [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
