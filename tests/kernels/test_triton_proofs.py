@@ -49,7 +49,9 @@ def test_the_table_of_resources_is_of_these_kernels_complete_and_within_budget()
 
 def test_two_thousand_interpreted_cases_are_within_bounds():
     found = result("triton_interpreter")
-    assert tuple(found["sources"]) == triton_interpreter.fingerprints(), "stale: python benchmarks/triton_interpreter.py …"
+    assert tuple(found["sources"]) == triton_interpreter.fingerprints(), (
+        "stale: python benchmarks/triton_interpreter.py …"
+    )
     assert found["narrow"] >= 2000
     assert found["cases"] >= 2200
     assert found["out_of_bounds"] == []
