@@ -6,8 +6,15 @@
     for (const block of track.querySelectorAll('.clock-tier button'))
       block.classList.toggle('now', now > 0 && now >= Number(block.dataset.start) && now < Number(block.dataset.end));
     const scroll = player.querySelector('.clock-scroll'), at = share * track.offsetWidth;
-    if (!audio.paused && (at < scroll.scrollLeft || at > scroll.scrollLeft + 0.9 * scroll.clientWidth))
+    if (audio.paused || !follows(scroll)) return;
+    if (at < scroll.scrollLeft || at > scroll.scrollLeft + 0.9 * scroll.clientWidth)
       scroll.scrollLeft = at - 0.1 * scroll.clientWidth;
+    scroll.clockLeft = scroll.scrollLeft;
+  };
+  // The track follows the sound until the visitor scrolls it or takes an edge: then it stays where they want it.
+  const follows = (scroll) => {
+    if (scroll.querySelector('.clock-grips .held')) scroll.clockLeft = NaN;
+    return Math.abs(scroll.scrollLeft - scroll.clockLeft) < 2;
   };
   const follow = (player) => {
     show(player);
@@ -37,6 +44,8 @@
       if (name === 'play')
         for (const other of document.querySelectorAll('.clock-player audio'))
           if (other !== event.target) other.pause();
+      const scroll = player.querySelector('.clock-scroll');
+      if (name === 'play' || name === 'seeked') scroll.clockLeft = scroll.scrollLeft;
       name === 'play' ? follow(player) : show(player);
     }, true);
   document.addEventListener('click', (event) => {
