@@ -153,8 +153,10 @@ class Visitor:
     def overflow(self):
         """Elements that make the page wider than the screen, or are cut off."""
         return self.script(
-            "return document.documentElement.scrollWidth <= innerWidth ? [] : [...document.querySelectorAll('body *')]"
-            ".filter((each) => !each.closest('.clock-scroll') && each.getBoundingClientRect().right > innerWidth + 1)"
+            "const right = (each) => each.getBoundingClientRect().right;"
+            "return [...document.querySelectorAll('body *')].filter((each) => !each.closest('.clock-scroll') &&"
+            " (document.documentElement.scrollWidth > innerWidth && right(each) > innerWidth + 1 ||"
+            " each.matches('label, button') && right(each) > right(each.closest('.block') || document.body) + 1))"
             ".map((each) => each.outerHTML.slice(0, 120))"
         )
 

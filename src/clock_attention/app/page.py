@@ -88,7 +88,7 @@ def page(speaker: Speaker) -> gr.Blocks:
     with gr.Blocks(title="Clock attention", analytics_enabled=False, delete_cache=(600, 3600)) as blocks:
         gr.Markdown(
             "# Clock attention\nTwo clocks run, one over the text and one over the speech; where they meet, a phoneme "
-            f"is spoken. Choose how long it takes.\n\nThe voice: {speaker.licence}."
+            f"is spoken. Choose how long it takes.\n\nThe voice's licence: {speaker.licence}."
         )
         with gr.Tab("Speak"):
             speak_tab(speaker)
@@ -167,7 +167,7 @@ def compare_tab(speaker: Speaker) -> None:
         "slow. Nothing may be skipped, nothing repeated."
     )
     limit = speaker.most_characters
-    with gr.Row(equal_height=True):
+    with gr.Row(equal_height=True, elem_classes="clock-length"):
         same = gr.Textbox(FIRST_TEXT, label="Text", lines=2, max_length=limit, scale=4, elem_id="compared-text")
         compared = decoding_choice(speaker, "compared-decoding")
     button = gr.Button("Speak three times", variant="primary", elem_id="compare")

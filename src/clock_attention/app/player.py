@@ -81,10 +81,8 @@ def encoded(speech: Speech) -> str:
 
 
 def caption(speech: Speech) -> str:
-    frames, phonemes = len(speech.mel), len(speech.phonemes)
     return (
-        f"<b>{speech.seconds:.2f} s</b> · {frames} mel frames · {phonemes} phonemes, {frames / phonemes:.1f} each "
-        "· click a word or phoneme to hear it from there"
+        f"<b>{speech.seconds:.2f} s</b> · {len(speech.mel)} mel frames · click a word or phoneme to hear it from there"
     )
 
 

@@ -105,7 +105,7 @@ def caption(reports: Sequence[CueReport], fastest: float) -> str:
     found = summary(reports)
     parts = [f"<b>{found['seconds']:.2f} s</b>", f"{found['cues']} cues"]
     if found["fastest_pace"] is not None:
-        parts.append(f"pace {found['median_pace']:.2f} in the middle, {found['fastest_pace']:.2f} at most")
+        parts.append(f"median pace {found['median_pace']:.2f}, fastest {found['fastest_pace']:.2f}")
     for status, what in ((FAST, f"faster than {fastest:g}"), (IMPOSSIBLE, "impossible"), (EMPTY, "without words")):
         if count := found[status.replace(" ", "_")]:
             parts.append(f"{count} {what}")
