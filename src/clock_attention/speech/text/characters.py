@@ -29,7 +29,7 @@ PLAIN = {
     "\r": " ",
 }
 # Symbols with a reading, besides letters, digits and ASCII punctuation.
-KNOWN = frozenset("–—…×÷±≤≥≠≈√∞→µ°§©®™¢£€¥₹₩⁰¹²³⁴⁵⁶⁷⁸⁹⁻½¼¾⅓⅔⅕⅖⅗⅘⅙⅚⅛⅜⅝⅞•·" + "'\"()[]{}<>.,;:!?-/\\&%$#@+=~*^_|\n ")
+KNOWN = frozenset("–—…×÷±≤≥≠≈√∞→µ°§¶©®™¢£€¥₹₩⁰¹²³⁴⁵⁶⁷⁸⁹⁻½¼¾⅓⅔⅕⅖⅗⅘⅙⅚⅛⅜⅝⅞•·" + "'\"()[]{}<>.,;:!?-/\\&%$#@+=~*^_|\n ")
 FOLDED = {
     "æ": "ae",
     "Æ": "Ae",

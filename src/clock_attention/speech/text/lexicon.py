@@ -30,7 +30,17 @@ LONGEST_ENTRY = 60  # characters of a word
 LONGEST_READING = 200  # characters: every occurrence of the word becomes as long as this
 RE_LETTERS = re.compile(rf"[^\W\d_]{{1,{LONGEST_ENTRY}}}(?:['-][^\W\d_]{{1,{LONGEST_ENTRY}}}){{0,3}}")
 RE_CHUNK = re.compile(rf"[^\s\"(\[{{<]{{1,{LONGEST_ENTRY}}}")
-ACCENT_MATTERS = ("Hermès", "Jesús")  # without it, another name
+ACCENT_MATTERS = (
+    "Hermès",
+    "Jesús",
+    "résumé",
+    "résumés",
+    "rosé",
+    "pâté",
+    "exposé",
+    "passé",
+    "à",
+)  # another word without
 TRAILING = ".,;:!?…\"')]}>—–-"
 RE_RESPELLING = re.compile(r"[^\W\d_][^\W\d_' .-]*(?:[' .-]+[^\W\d_]+)*\.?")
 

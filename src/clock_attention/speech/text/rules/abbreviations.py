@@ -60,6 +60,8 @@ CLOSING = {
         "cont": "continued",
         "Approx": "approximately",
     },
+    **{"bldg": "building", "pkg": "package", "pts": "points", "ea": "each"},
+    **{"temp": "temperature", "Temp": "temperature", "ret": "retired", "med": "medium"},
 }
 # Read without a stop as well.
 STOPLESS = {
@@ -78,6 +80,11 @@ STOPLESS |= {
     "ctrl": "control",
     "Ctrl": "control",
     "approx": "approximately",
+    **{"YoY": "year over year", "QoQ": "quarter over quarter", "MoM": "month over month"},
+    **{"WWI": "World War One", "WWII": "World War Two", "WW1": "World War One", "WW2": "World War Two"},
+    **{"Utd": "United", "mtg": "meeting", "Mtg": "meeting"},
+    # As people type to each other.
+    **{"pls": "please", "Pls": "please", "plz": "please", "thx": "thanks", "Thx": "thanks", "btw": "by the way"},
 }
 # Before a number only: singular, and plural where there is one.
 REFERENCES = {
@@ -101,7 +108,7 @@ REFERENCES = {
         "c": "circa",
         "ca": "circa",
     },
-    **{"tab": "table", "ver": "version", "bk": "book", "pt": "part"},
+    **{"tab": "table", "ver": "version", "bk": "book", "pt": "part", "sect": "section"},
 }
 LATIN = {"e.g.": "for example", "i.e.": "that is", "cf.": "compare", "Cf.": "compare", "vs.": "versus", "Vs.": "versus"}
 LATIN |= {
@@ -111,8 +118,10 @@ LATIN |= {
     "A.k.a.": "also known as",
     "A.K.A.": "also known as",
 }
+LATIN |= {"q/q": "quarter over quarter", "y/y": "year over year", "m/m": "month over month", "TL;DR": "T.L.D.R."}
+LATIN |= {"Sec.-Gen.": "secretary general"}
 LATIN |= {"w/o": "without", "w/": "with", "b/c": "because", "E.g.": "for example", "I.e.": "that is", "ca.": "circa"}
-RE_STREET_BEFORE = re.compile(r"(?:[A-Z][a-z]+|\d{1,3}(?:st|nd|rd|th)) $")
+RE_STREET_BEFORE = re.compile(r"(?:[A-Z][a-z]+(?:'s)?|\d{1,3}(?:st|nd|rd|th)) $")
 RE_NUMBERED_STREET = re.compile(r"\d{1,5} (?:[A-Z][a-z]+ ){1,3}$")
 RE_SENTENCE_START = re.compile(r"(?:^|[.!?\n\"']\s*)[A-Z][a-z]+ $")
 
@@ -165,7 +174,21 @@ def read_reference(match: re.Match[str]) -> Reading:
 
 def read_closing(match: re.Match[str]) -> Reading:
     word = match[1]
-    if word in ("max", "gen", "co", "Co", "Pl", "Sq", "Corp") and not closing_fits(match, word):
+    if word in (
+        "max",
+        "gen",
+        "co",
+        "Co",
+        "Pl",
+        "Sq",
+        "Corp",
+        "temp",
+        "Temp",
+        "pts",
+        "ea",
+        "ret",
+        "med",
+    ) and not closing_fits(match, word):
         return None
     return with_stop(match, CLOSING[word])
 
@@ -173,6 +196,12 @@ def read_closing(match: re.Match[str]) -> Reading:
 def closing_fits(match: re.Match[str], word: str) -> bool:
     if word in ("Co", "Pl", "Sq", "Corp"):
         return before_closely(match)[:1].isupper() or before_closely(match) == "and" or left_of(match, 2) == "& "
+    if word in ("pts", "ea"):
+        return re.search(r"\d $", left_of(match, 2)) is not None
+    if word == "med":
+        return after_closely(match) in ("heat", "flame", "high", "low")
+    if word == "ret":
+        return left_of(match, 1) == "(" or left_of(match, 2) == ", "
     return after_closely(match).islower()
 
 
@@ -191,21 +220,34 @@ def read_latin(match: re.Match[str]) -> Reading:
 
 
 def read_versus(match: re.Match[str]) -> Reading:
-    """Roe v. Wade."""
-    return "V." if before_closely(match)[:1].isupper() and after(match)[:1].isupper() else None
+    """Roe v. Wade, Williams def. Osaka."""
+    between_names = before_closely(match)[:1].isupper() and after(match)[:1].isupper()
+    return {"v": "V.", "def": "defeated"}[match[1]] if between_names else None
+
+
+def read_mail_header(match: re.Match[str]) -> Reading:
+    """RE: and FW: before the subject of a message."""
+    return "re" if match[1].lower() == "re" else "forward"
 
 
 RULES = [
     Rule(Kind.ABBREVIATION, "l", re.compile(rf"\b(?:{alternatives(LATIN)}|[ei]\. [ge]\.)(?![\w])"), read_latin),
-    Rule(Kind.ABBREVIATION, "l", re.compile(r"\bv\.(?= )"), read_versus),
+    Rule(Kind.ABBREVIATION, "l", re.compile(r"\b(v|def)\.(?= )"), read_versus),
+    Rule(Kind.ABBREVIATION, "l", re.compile(r"\b(RE|Re|FWD?|Fwd?)(?=: )"), read_mail_header),
     Rule(
         Kind.ABBREVIATION,
         "l",
         re.compile(rf"\b({alternatives(REFERENCES)})\.(?= ?[A-Z]{{0,3}}\d)", re.I),
         read_reference,
     ),
+    Rule(
+        Kind.ABBREVIATION,
+        "l",
+        re.compile(r"\b(vols?|chs?|figs?|secs?|art|bk|pt|tab|eqs?|pp?)\.(?= (?:[IVXL]{2,6}|[VX])\b)", re.I),
+        read_reference,
+    ),
     Rule(Kind.ABBREVIATION, "l", re.compile(r"\b((?:ap|rm|ex)t)\b(?= \d)", re.I), read_reference),
     Rule(Kind.ABBREVIATION, "l", re.compile(rf"\b({alternatives(TITLES)})(?:\.|(?= [A-Z]))"), read_title),
     Rule(Kind.ABBREVIATION, "l", re.compile(rf"\b({alternatives(CLOSING)})\.(?!\w)"), read_closing),
-    Rule(Kind.ABBREVIATION, "l", re.compile(rf"\b({alternatives(STOPLESS)})(?![\w.'-])"), read_stopless),
+    Rule(Kind.ABBREVIATION, "l", re.compile(rf"\b({alternatives(STOPLESS)})(?![\w'-]|\.\w)"), read_stopless),
 ]

@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 
 from clock_attention.speech.text.numbers import cardinal, ordinal
-from clock_attention.speech.text.tokens import Kind, Reading, Rule
+from clock_attention.speech.text.tokens import Kind, Reading, Rule, left_of
 
 FRACTIONS = {"½": (1, 2), "⅓": (1, 3), "⅔": (2, 3), "¼": (1, 4), "¾": (3, 4), "⅕": (1, 5), "⅖": (2, 5), "⅗": (3, 5)}
 FRACTIONS |= {"⅘": (4, 5), "⅙": (1, 6), "⅚": (5, 6), "⅛": (1, 8), "⅜": (3, 8), "⅝": (5, 8), "⅞": (7, 8)}
 VULGAR = "".join(FRACTIONS)
+RE_RATED = re.compile(r"\b(?:got|scor(?:e|es|ed)|ratings?|rated?|gave|give)(?: (?:it|this|him|her|them))?:? $")
 SIDE_BY_SIDE = {"24/7": "twenty four seven", "50/50": "fifty fifty", "20/20": "twenty twenty"}
 
 
@@ -31,6 +32,8 @@ def read_fraction(match: re.Match[str]) -> Reading:
     if match.group() in SIDE_BY_SIDE:
         return SIDE_BY_SIDE[match.group()]
     top, bottom = int(match[1]), int(match[2])
+    if bottom in (5, 10, 20, 100) and top <= bottom and RE_RATED.search(left_of(match, 24)):
+        return f"{cardinal(top)} out of {cardinal(bottom)}"
     if bottom > 1000 or (bottom > 20 and bottom not in (32, 64, 100, 1000)) or top > 999:
         return f"{cardinal(top)} over {cardinal(bottom)}"
     return fraction(top, bottom) or f"{cardinal(top)} over {cardinal(bottom)}"

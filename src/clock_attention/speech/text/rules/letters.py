@@ -24,11 +24,11 @@ from clock_attention.speech.text.tokens import (
 INITIALISMS = word_set(
     "ABC AC AD AI AKA AM API APR ASAP ATM BA BBC BC BCE BMI BMW BPM CBS CD CDC CE CEO CFO CIA CIO CNN CO CPA CPR "
     "CPU CSS CTO CV DA DC DIY DJ DNA DNS DOB DUI DVD EEG EPA ER ESL ESPN EST ETA EU EUR EV FAQ FAA FBI FCC FDA FM "
-    "FYI GBP GDP GMO GMT GOP GPA GPS GPU HBO HD HIV HR HQ HTML HTTP HTTPS IBM ICU ID IOU IP IPA IPO IQ IRA IRS "
-    "ISO ISP IT IV JFK JPG KFC KGB LA LCD LED LGBT LLC LLM LP MBA MD MIT MLB MLK MP MRI MSNBC NAACP NBA NBC NFL "
-    "NGO NHL NIH NPR NSA NY NYC NYPD NYU OCD OCR ODE OED OJ PA PBS PC PDF PE PHD PHP PM PMS PR PS PSA PST PTA "
-    "PTSD RIP RNA RPM RSVP SEO SMS SOS SQL SUV TBD TCP TGIF TNT TV UAE UC UCLA UFO UI UK UN UPS URL US USA USAF "
-    "USB USD USS USSR UTC UTF UV UX VCR VHS VIP VP VPN VR WHO WTO WW WWF WWW XL XML YMCA"
+    "FYI GBP GDP GDPR GMO GMT GOP GPA GPS GPU HBO HD HIV HR HQ HTML HTTP HTTPS IBM ICU ID IMHO IOU IP IPA IPO IQ "
+    "IRA IRS ISBN ISO ISP IT IV JFK JPG KFC KGB LA LCD LED LGBT LLC LLM LP MBA MD MIT MLB MLK MP MRI MSNBC NAACP "
+    "NBA NBC NFL NGO NHL NIH NPR NSA NY NYC NYPD NYSE NYU OCD OCR ODE OED OJ PA PBS PC PDF PE PHD PHP PM PMS PR "
+    "PS PSA PST PTA PTSD RIP RNA RPM RSVP SEO SMS SOS SQL SUV TBD TCP TGIF TNT TV UAE UC UCLA UFO UI UK UN UPS URL "
+    "US USA USAF USB USD USMC USS USSR UTC UTF UV UX VCR VHS VIP VP VPN VR WHO WTO WW WWF WWW XL XML YMCA"
 )
 ACRONYMS = word_set(
     "AIDS CAPTCHA COBOL COVID FIFA GIF IKEA JPEG JSON LASER NASA NASDAQ NATO OPEC PIN RAM RADAR ROM SAT SCUBA SIM "
@@ -38,7 +38,7 @@ SHORT_WORDS = word_set(
     "A ACT ADD AGE AGO AID AIM AIR ALL AN AND ANY ARE ARM ART AS ASK AT BAD BAG BAN BAR BE BED BET BIG BIT BOX "
     "BOY BUS BUT BUY BY CAN CAR CAT CUT DAY DID DIE DO DOG DRY DUE EAT END EYE FAN FAR FAT FEW FIT FLY FOR FUN "
     "GET GO GOD GOT GUN GUY HAD HAS HAT HE HER HEY HIM HIS HIT HOT HOW I IF ILL IN IS ITS JOB JOY KEY KID LAW LAY "
-    "LEG LET LIE LOT LOW MAD MAN MAP MAY ME MEN MET MIX MOM MUST MY NEW NO NOR NOT NOW OF OFF OH OIL OLD ON ONE "
+    "LEG LET LIE LOT LOW MAD MAN MAP MAX MAY ME MEN MET MIX MOM MUST MY NEW NO NOR NOT NOW OF OFF OH OIL OLD ON ONE "
     "OR OUR OUT OWN PAY PEN PER PET PUT RAN RED RUN SAD SAW SAY SEE SET SHE SIT SIX SO SON SUN TAX TEA TEN THE TO "
     "TOO TOP TRY TWO UP USE VAN WAR WAS WAY WE WET WHY WIN WON WOW YES YET YOU ZOO AH HA UH UM OW MR MRS MS DR ST"
 )
@@ -49,7 +49,7 @@ LETTERED = word_set(
 NUMBERED = word_set(
     "chapter part act scene section volume book phase article war mark type level stage class grade bowl apollo "
     "gemini fantasy episode round title appendix figure table schedule page vol ch sec division category tier "
-    "unit step rocky version generation gen factor pentium"
+    "unit step rocky p pp version generation gen factor pentium"
 )
 REGNAL = word_set(
     "Henry Louis Edward George William Charles James Richard Elizabeth Napoleon Pius Benedict Leo Paul John "
@@ -89,7 +89,7 @@ def shouted(match: re.Match[str]) -> bool:
         and word.isalpha()
         and len(word) > 1
         and word not in INITIALISMS
-        and (word in SHORT_WORDS or len(word) > 3)
+        and (word in SHORT_WORDS or (len(word) > 3 and pronounceable(word)))
         for word in neighbours
     )
 
@@ -175,8 +175,13 @@ def read_snake(match: re.Match[str]) -> Reading:
 
 
 def read_roman(match: re.Match[str]) -> Reading:
-    """Chapter IV, Henry VIII, the XIX century. I, V and X alone need to be clearly expected."""
-    written, previous = match.group(), before_closely(match)
+    """Chapter IV, Henry VIII's, the XIX century. I, V and X alone need to be clearly expected."""
+    number = roman_number(match)
+    return number and number + (match[2] or "")
+
+
+def roman_number(match: re.Match[str]) -> str | None:
+    written, previous = match[1], before_closely(match)
     value = roman(written)
     if not value or (written.islower() and previous.lower() not in NUMBERED):
         return None
@@ -196,6 +201,14 @@ def read_roman(match: re.Match[str]) -> Reading:
     return None
 
 
+def read_numbered_part(match: re.Match[str]) -> Reading:
+    """Section III.B.2."""
+    value = roman(match[1])
+    if not value or before_closely(match).lower() not in NUMBERED:
+        return None
+    return " ".join([cardinal(value), *(read_piece(piece) for piece in match[2][1:].split("."))])
+
+
 RULES = [
     Rule(Kind.CODE, "l", re.compile(r"\b([A-Z])(#|\+\+)(?!\w)"), read_language),
     Rule(Kind.INITIALISM, "l", re.compile(r"\b[A-Z]{1,3}&[A-Z]{1,2}(?!\w)"), read_joined_letters),
@@ -203,7 +216,8 @@ RULES = [
     Rule(Kind.INITIALISM, "l", re.compile(r"\b((?:[A-Za-z]\.){1,7}[A-Za-z]\b)\.?('?s)?(?!\w)"), read_dotted),
     Rule(Kind.INITIALISM, "l", re.compile(r"\b([A-Z])\.(?=\s)"), read_initial),
     Rule(Kind.INITIALISM, "l", re.compile(r"\bA(?![\w'.-])"), read_letter_a),
-    Rule(Kind.ROMAN, "l", re.compile(r"\b(?:[IVXLCDM]{1,12}|[ivxlc]{1,10})(?![\w'&]|\.\w)"), read_roman),
+    Rule(Kind.ROMAN, "l", re.compile(r"\b([IVXLCDM]{1,12}|[ivxlc]{1,10})('s)?(?![\w'&]|\.\w)"), read_roman),
+    Rule(Kind.ROMAN, "l", re.compile(r"\b([IVX]{1,6})((?:\.(?:[A-Z]|\d{1,2})){1,3})(?![\w-])"), read_numbered_part),
     Rule(Kind.CODE, "dl", re.compile(r"\b[A-Za-z0-9]{1,20}(?:-[A-Za-z0-9]{1,20}){0,3}(?![\w])"), read_code),
     Rule(Kind.CODE, "l", re.compile(r"\b[A-Za-z0-9]{1,30}(?:_[A-Za-z0-9]{1,30}){1,8}_?(?!\w)"), read_snake),
     Rule(Kind.INITIALISM, "l", re.compile(r"\b([A-Z]{2,8})('?s)?(?![\w'])"), read_capitals),

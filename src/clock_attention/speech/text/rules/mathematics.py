@@ -15,8 +15,11 @@ OPERATORS = {
     **{"≥": "is greater than or equal to", "≠": "is not equal to", "÷": "divided by", "±": "plus or minus"},
     **{"≈": "approximately", "→": "to", "+": "plus", "∞": "infinity", "&": "and", "@": "at", "%": "percent"},
     **{"§": "section", "√": "the square root of", "¢": "cents", "£": "pounds", "€": "euros", "$": "dollars"},
-    **{"¥": "yen", "₹": "rupees", "₩": "won"},
+    **{"¥": "yen", "₹": "rupees", "₩": "won", "¶": "paragraph"},
+    **{">=": "is greater than or equal to", "<=": "is less than or equal to", "!=": "is not equal to"},
+    **{"==": "equals", "&&": "and"},
 }
+RE_DIALED = re.compile(r"\b(?:[Dd]ial|[Pp]ress)\b[^.!?]*$")
 
 
 def power(exponent: int) -> str:
@@ -47,12 +50,14 @@ def read_lone_letter(match: re.Match[str]) -> Reading:
 
 def read_operator(match: re.Match[str]) -> Reading:
     sign = match.group()
-    if sign in "<>" and not (re.search(r"\w ?$", left_of(match, 2)) and re.match(r" ?[\w-]", right_of(match, 2))):
+    if sign in ("<", ">") and not (re.search(r"\w ?$", left_of(match, 2)) and re.match(r" ?[\w-]", right_of(match, 2))):
         return None
     return OPERATORS[sign]
 
 
 def read_star(match: re.Match[str]) -> Reading:
+    if RE_DIALED.search(left_of(match, 40)):
+        return "star"
     between = re.search(r"\d ?$", left_of(match, 2)) and re.match(r" ?\d", right_of(match, 2))
     return "times" if between else None
 
@@ -72,6 +77,20 @@ def read_number_sign(match: re.Match[str]) -> Reading:
     return "number"
 
 
+def read_pound_key(match: re.Match[str]) -> Reading:
+    return "pound" if RE_DIALED.search(left_of(match, 40)) else None
+
+
+def read_subtraction(match: re.Match[str]) -> Reading:
+    """x - 5, 3x - 5."""
+    return "minus" if re.search(r"(?:(?:^|[\s(+*/=])[a-z]|\dx|\^\d|[²³]) $", left_of(match, 4)) else None
+
+
+def read_function(match: re.Match[str]) -> Reading:
+    """f(x)"""
+    return f"{named(match[1])} of {named(match[2])}"
+
+
 def read_greek(match: re.Match[str]) -> Reading:
     name = unicodedata.name(match.group(), "").lower().split()
     return name[-1] if name[:1] == ["greek"] else None
@@ -89,8 +108,16 @@ RULES = [
     Rule(Kind.MATH, "l", re.compile(r"\b[B-HJ-Zb-hj-zAa](?![\w'.])"), read_lone_letter),
     Rule(Kind.MATH, "s", re.compile(r"~"), read_about),
     Rule(Kind.MATH, "s", re.compile(r"#(?=\d)"), read_number_sign),
+    Rule(Kind.MATH, "s", re.compile(r"#(?![\w#])"), read_pound_key),
+    Rule(Kind.MATH, "s", re.compile(r"-(?= \d)"), read_subtraction),
+    Rule(Kind.MATH, "l", re.compile(r"\b([a-zA-Z])\(([a-z])\)"), read_function),
     Rule(Kind.MATH, "s", re.compile(r"\*"), read_star),
     Rule(Kind.MATH, "s", re.compile(r"/"), read_slash),
-    Rule(Kind.MATH, "s", re.compile("[" + re.escape("".join(OPERATORS)) + "]"), read_operator),
+    Rule(
+        Kind.MATH,
+        "s",
+        re.compile("|".join(re.escape(sign) for sign in sorted(OPERATORS, key=len, reverse=True))),
+        read_operator,
+    ),
     Rule(Kind.MATH, "l", re.compile(r"[\u0370-\u03ff]"), read_greek),
 ]

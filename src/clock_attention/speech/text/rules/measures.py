@@ -7,12 +7,23 @@ import re
 from clock_attention.speech.text.numbers import cardinal, in_pairs
 from clock_attention.speech.text.rules.endings import with_stop
 from clock_attention.speech.text.rules.units import UNIT_PATTERN, UNITS
-from clock_attention.speech.text.tokens import Kind, Reading, Rule, after_closely, left_of, right_of, word_set
+from clock_attention.speech.text.tokens import (
+    Kind,
+    Reading,
+    Rule,
+    after_closely,
+    before_closely,
+    left_of,
+    right_of,
+    word_set,
+)
 
 RE_COUNTED = re.compile(
     r"(?P<number>\d(?:[\d.,]*\d)?[⁰¹²³⁴⁵⁶⁷⁸⁹]{0,3}|[½¼¾⅓⅔⅛⅜⅝⅞])"
     r"(?P<scale> (?:hundred|thousand|million|billion))?(?P<join>[ -]?)$"
 )
+RE_PART = re.compile(r"(?:^|[^\d\s/]|[^\d/]\s)(?:[½¼¾⅓⅔⅛⅜⅝⅞]|1/\d{1,2}|[23]/[3-9]|[3-9]/(?:[4-9]|1\d)) ?$")  # below one
+PRICED = word_set("oz lb hr yr gal kg bbl")
 DESCRIBING = word_set("W V GHz MHz kg km GB MB oz ft mm cm")
 
 
@@ -35,13 +46,15 @@ def read_unit(match: re.Match[str]) -> Reading:
     one, several = UNITS[unit]
     if left_of(match, 1) == "/":
         return with_stop(match, one)
+    if unit in PRICED and before_closely(match) in ("a", "an", "per"):
+        return with_stop(match, one)
     counted = RE_COUNTED.search(left_of(match, 24))
     if counted is None or not fits(match, unit, glued=not counted["join"]):
         return None
     described = (
         before_article(match) and after_closely(match) and not match.group().endswith(".") and unit in DESCRIBING
     )
-    singular = counted["number"] in ("1", "½", "¼") or counted["join"] == "-" or described
+    singular = counted["number"] == "1" or RE_PART.search(left_of(match, 12)) or counted["join"] == "-" or described
     return with_stop(match, one if singular and not counted["scale"] else several)
 
 
@@ -49,7 +62,8 @@ def fits(match: re.Match[str], unit: str, *, glued: bool) -> bool:
     """Whether a short unit can be meant: 4K, 14C and "5 in total" are something else."""
     if len(unit) == 1 and (re.match(r"['&]", right_of(match, 1)) or (glued and unit == "A")):
         return False
-    return unit != "in" or match.group().endswith(".") or not (after_closely(match) or glued)
+    followed = after_closely(match) or re.match(r" ?[$£€\d]", right_of(match, 2))  # 1 in 4
+    return unit != "in" or match.group().endswith(".") or not (followed or glued)
 
 
 def before_article(match: re.Match[str]) -> bool:

@@ -114,7 +114,8 @@ def read_per(match: re.Match[str]) -> Reading:
 SIGN = "[$£€¥₹₩]"
 CODES = "USD|CAD|AUD|EUR|GBP|JPY|CHF|INR|CNY"
 PERIODS = (
-    "hr|hour|h|day|wk|week|mo|month|yr|year|person|night|kg|lb|oz|g|gal|gallon|mile|km|unit|piece|ft|foot|min|sec|s"
+    "hr|hour|h|day|wk|week|mo|month|yr|year|person|night|kg|lb|oz|g|gal|gallon|bbl|barrel|mile|km|unit|piece|ft|foot|"
+    "min|sec|s"
 )
 RULES = [
     Rule(

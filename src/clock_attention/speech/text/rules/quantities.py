@@ -31,7 +31,7 @@ from clock_attention.speech.text.tokens import (
 )
 
 PAIRED = word_set(
-    "room rm suite flight route highway hwy interstate error bus boeing airbus gate apartment apt studio "
+    "room rm suite http status flight route highway hwy interstate error bus boeing airbus gate apartment apt studio "
     "extension channel train hotel"
 )
 SPELLED_OUT = word_set("code pin zip password passcode serial id account postcode zipcode box")
@@ -153,7 +153,9 @@ def read_scaled(match: re.Match[str]) -> Reading:
 
 
 def read_times(match: re.Match[str]) -> Reading:
-    """4x faster."""
+    """4x faster; 3x + 5 = 11 has an unknown."""
+    if re.match(r" ?[-+=<>] ?\d", right_of(match, 4)):
+        return [Part(match[1], decimal(match[1])), Part("x", "X.", Kind.MATH)]
     return [Part(match[1], decimal(match[1])), Part("x", "times", Kind.MATH)]
 
 

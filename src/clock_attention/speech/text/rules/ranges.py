@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import re
 
+from clock_attention.speech.text.rules.dates import MONTH
 from clock_attention.speech.text.tokens import Kind, Part, Reading, Rule, left_of, right_of, word_set
 
 SCORED = word_set("won win wins lost lose loses beat beats winning losing score vote tied drew lead led leads")
+
+RE_HOURS = re.compile(r"\b(?:[Ff]rom|[Oo]pen|[Hh]ours:?|[Ww]ork(?:s|ing|ed)?) \d{1,2}$")
 
 
 def read_minus(match: re.Match[str]) -> Reading:
@@ -22,11 +25,11 @@ def read_range(match: re.Match[str]) -> Reading:
     """The dash between two numbers: "to", or nothing in a score."""
     left, right = left_of(match, 24), right_of(match, 24)
     number = r"(?:\d[\d,.]*|[A-Z])"
-    if re.search(r"\d\s?(?:%|[ap]\.?m\.?|°[CF]?)?$", left, re.I) and re.match(r"[$£€-]?\d", right):
+    if re.search(r"[\d½¼¾⅓⅔]\s?(?:%|[ap]\.?m\.?|°[CF]?)?$", left, re.I) and re.match(r"[$£€-]?[\d½¼¾⅓⅔]", right):
         if left.endswith(" ") and match.group().strip() == "-" and "=" in right:
             return "minus"
         scored = SCORED & set(re.findall(r"[a-z]+", left_of(match, 24).lower())[-2:])
-        if scored or falling(left, right):
+        if (scored or falling(left, right)) and not RE_HOURS.search(left) and not high(left, right):
             return [Part(match.group(), "", Kind.MARK)]
         return "to"
     if re.search(rf"\b{number}$", left) and re.match(r"[A-Z]\b", right) and match.group() != "-":
@@ -37,7 +40,14 @@ def read_range(match: re.Match[str]) -> Reading:
         r"(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)", right
     ):
         return "to"
+    if re.search(rf"\b(?:{MONTH})$", left) and re.match(rf"(?:{MONTH})(?!\w)", right):
+        return "to"
     return None
+
+
+def high(left: str, right: str) -> bool:
+    """Whether both numbers have three digits: 110-102 is said with "to" in a score too."""
+    return re.search(r"(?<!\d)\d{3}$", left) is not None and re.match(r"\d{3}(?!\d)", right) is not None
 
 
 def falling(left: str, right: str) -> bool:

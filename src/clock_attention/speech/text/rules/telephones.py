@@ -1,4 +1,4 @@
-"""Telephone numbers: digit by digit, with a pause between the groups."""
+"""Telephone numbers and others that are copied: digit by digit, with a pause between the groups."""
 
 from __future__ import annotations
 
@@ -60,7 +60,11 @@ RULES = [
         re.compile(rf"(?:1{SEPARATOR})?\d{{3}}({SEPARATOR})\d{{3}}\1\d{{4}}(?![\d-]|{SEPARATOR}\d)"),
         groups,
     ),
-    Rule(Kind.TELEPHONE, "d", re.compile(r"0\d{2,4} \d{3,4} \d{3,4}(?!\d)"), groups),
+    Rule(Kind.TELEPHONE, "d", re.compile(r"0\d{2,4}([ -])\d{3,4}\1\d{3,4}(?![\d-])"), groups),
     Rule(Kind.TELEPHONE, "d", re.compile(r"\d{3}-\d{4}(?![\d-])"), read_local),
+    # Numbers that are copied: social security, ISBN, cards.
+    Rule(Kind.CODE, "d", re.compile(r"\d{3}-\d{2}-\d{4}(?![\d-])"), groups),
+    Rule(Kind.CODE, "d", re.compile(r"\d{1,5}(?:-\d{1,7}){3}-[\dX](?![\w-])"), groups),
+    Rule(Kind.CODE, "d", re.compile(r"\d{4}([ -])\d{4}\1\d{4}\1\d{4}(?![\d-])"), groups),
     Rule(Kind.TELEPHONE, "d", re.compile(rf"(?:{SHORT_NUMBERS})(?![\d%°]|[.,:/-]\d)"), read_short),
 ]

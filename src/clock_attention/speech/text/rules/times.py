@@ -4,9 +4,25 @@ from __future__ import annotations
 
 import re
 
-from clock_attention.speech.text.numbers import cardinal, two_digits
+from clock_attention.speech.text.numbers import cardinal, decimal, digits, two_digits
 from clock_attention.speech.text.rules.endings import with_stop
-from clock_attention.speech.text.tokens import Kind, Part, Reading, Rule, left_of, right_of
+from clock_attention.speech.text.tokens import (
+    Kind,
+    Part,
+    Reading,
+    Rule,
+    before_closely,
+    left_of,
+    right_of,
+    word_set,
+)
+
+TIMED = word_set("at by until till from before after since around departs arrives")
+SCRIPTURE = word_set(
+    "Genesis Exodus Leviticus Numbers Deuteronomy Joshua Judges Ruth Samuel Kings Chronicles Ezra Nehemiah Job Psalm "
+    "Psalms Proverbs Ecclesiastes Isaiah Jeremiah Ezekiel Daniel Hosea Micah Matthew Mark Luke John Acts Romans "
+    "Corinthians Galatians Ephesians Philippians Colossians Thessalonians Timothy Titus Hebrews James Peter Revelation"
+)
 
 
 def read_time_of_day(match: re.Match[str]) -> Reading:
@@ -28,8 +44,26 @@ def read_stopwatch(match: re.Match[str]) -> Reading:
     return " and ".join([" ".join(words[:-1]), words[-1]]) if len(words) > 1 else "".join(words) or "zero seconds"
 
 
+def read_split_time(match: re.Match[str]) -> Reading:
+    """3:43.13, of a runner."""
+    return f"{cardinal(int(match[1]))} {two_digits(int(match[2]))} point {digits(match[3])}"
+
+
 def read_ratio(match: re.Match[str]) -> Reading:
-    return f"{cardinal(int(match[1]))} to {cardinal(int(match[2]))}"
+    """16:9, 1.78:1; Matthew 5:3 is a chapter and a verse."""
+    to = " " if before_closely(match) in SCRIPTURE else " to "
+    return f"{decimal(match[1])}{to}{decimal(match[2])}"
+
+
+def read_military(match: re.Match[str]) -> Reading:
+    """at 0645, 1430 hours."""
+    hours, minutes = match[1], int(match[2])
+    named = re.match(r" (?:hours|hrs)\b", right_of(match)) is not None
+    if int(hours) > 23 or not (named or (hours[0] == "0" and before_closely(match).lower() in TIMED)):
+        return None
+    return (
+        f"{digits(hours) if hours[0] == '0' else cardinal(int(hours))} {two_digits(minutes) if minutes else 'hundred'}"
+    )
 
 
 def read_half_of_day(match: re.Match[str]) -> Reading:
@@ -53,8 +87,10 @@ def read_hours_and_minutes(match: re.Match[str]) -> Reading:
 
 RULES = [
     Rule(Kind.TIME, "d", re.compile(r"(\d{1,2}):([0-5]\d):([0-5]\d)(?![\d:])"), read_stopwatch),
-    Rule(Kind.TIME, "d", re.compile(r"(\d{1,2}):(\d{2})(?![\d:])"), read_time_of_day),
-    Rule(Kind.NUMBER, "d", re.compile(r"(\d{1,4}):(\d{1,4})(?![\d:])"), read_ratio),
+    Rule(Kind.TIME, "d", re.compile(r"(\d{1,2}):([0-5]\d)\.(\d{1,3})(?!\d)"), read_split_time),
+    Rule(Kind.TIME, "d", re.compile(r"(\d{1,2}):(\d{2})(?![\d:]|\.\d)"), read_time_of_day),
+    Rule(Kind.NUMBER, "d", re.compile(r"(\d{1,4}(?:\.\d{1,3})?):(\d{1,4}(?:\.\d{1,3})?)(?![\d:])"), read_ratio),
+    Rule(Kind.TIME, "d", re.compile(r"(\d{2})([0-5]\d)(?![\w-]|[.,:]\d)"), read_military),
     Rule(
         Kind.TIME,
         "d",

@@ -16,7 +16,7 @@ FILES = (
 LABEL = r"[A-Za-z0-9](?:[A-Za-z0-9_-]{0,40}[A-Za-z0-9])?"
 PATH = r"(?:/[\w~%&=?+.#-]{0,60}(?<![.?])){0,12}"
 SIGNS = {".": "dot", "/": "slash", "-": "dash", "_": "underscore", "~": "tilde", "%": "percent", "&": "and"}
-SIGNS |= {"=": "equals", "?": "question mark", "+": "plus", "#": "hash", ":": "colon", "@": "at"}
+SIGNS |= {"=": "equals", "?": "question mark", "+": "plus", "#": "hash", ":": "colon", "@": "at", "\\": "backslash"}
 SPELLED = frozenset(FILES.replace("?", "").split("|")) | word_set(
     "uk de fr ca au jp cn ru eu nl ch se br io ai tv ly gg fm mil bbc cnn ibm mit nyu www http https ftp api cdn "
     "faq id htm yml doc xls ppt jpg"
@@ -54,6 +54,16 @@ def read_url(match: re.Match[str]) -> str:
 
 def read_file_name(match: re.Match[str]) -> str:
     return read_address(match.group())
+
+
+def read_path(match: re.Match[str]) -> str:
+    """/etc/hosts, C:\\Users"""
+    return read_address(match.group())
+
+
+def read_option(match: re.Match[str]) -> str | None:
+    """--seed=42 of a command line."""
+    return "dash dash" if left_of(match, 1) in ("", " ", '"') else None
 
 
 def read_suffix(match: re.Match[str]) -> str | None:
@@ -101,6 +111,9 @@ RULES = [
         re.compile(rf"(?:{LABEL}\.){{1,4}}(?:{DOMAINS})(?![\w-]|\.\w)(?::\d{{1,5}})?{PATH}"),
         read_url,
     ),
+    Rule(Kind.URL, "s", re.compile(r"(?<![\w/.)])~?(?:/[A-Za-z][\w-]{0,40}(?:\.\w{1,10})?){2,12}/?"), read_path),
+    Rule(Kind.URL, "l", re.compile(r"\b[A-Za-z]:(?:\\[\w-]{1,40}(?:\.\w{1,10})?){1,12}"), read_path),
+    Rule(Kind.CODE, "s", re.compile(r"--(?=[a-z][\w-]{0,40}=)"), read_option),
     Rule(Kind.URL, "l", re.compile(rf"[A-Za-z][\w-]{{0,40}}\.(?:{FILES})(?!\w)"), read_file_name),
     Rule(Kind.URL, "s", re.compile(rf"\.((?:{DOMAINS}|{FILES}|NET))(?!\w)"), read_suffix),
     Rule(Kind.URL, "s", re.compile(r"[@#][A-Za-z]\w{0,40}"), read_handle),

@@ -14,6 +14,7 @@ from clock_attention.speech.text.tokens import Kind, Part, Reading, Rule, left_o
 LONGEST_WORD = 40  # letters; the longest in English dictionaries has 45, and what is read without a break is costly
 CLIPPED = "tis|twas|twere|twill|em|n|cause|bout|til|till|round|cuz|nuff|ere|er|im|s"
 RE_CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
+RE_DRAWN_OUT = re.compile(r"([aeiouys])\1{2,}$")  # sooo, yesss
 LETTERS = rf"[^\W\d_]{{1,{LONGEST_WORD}}}"
 
 
@@ -24,7 +25,7 @@ def read_break(match: re.Match[str]) -> Reading:
 
 def read_word(match: re.Match[str]) -> Reading:
     """A word, in pieces where it changes its case more often than a name does: thisIsSomeIdentifier."""
-    word = fold(match.group())
+    word = RE_DRAWN_OUT.sub(r"\1", fold(match.group()))
     pieces = RE_CAMEL.sub(" ", word)
     return pieces if pieces.count(" ") > 2 else word or None
 
@@ -32,7 +33,9 @@ def read_word(match: re.Match[str]) -> Reading:
 def read_common(match: re.Match[str]) -> Reading:
     """A word that no other rule reads, for speed: most of a text."""
     word = match.group()
-    return None if word in SPECIAL or RE_MAYBE_ROMAN.fullmatch(word) else word
+    if word in SPECIAL or RE_MAYBE_ROMAN.fullmatch(word):
+        return None
+    return RE_DRAWN_OUT.sub(r"\1", word) if word[-1] == word[-2] else word
 
 
 def read_optional_plural(match: re.Match[str]) -> Reading:
