@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.speech.text.rules.reading import said
+from tests.speech.text.rules.reading import read_aloud
 
 
 @pytest.mark.parametrize(
@@ -25,4 +25,4 @@ from tests.speech.text.rules.reading import said
     ],
 )
 def test_readings(written, spoken):
-    assert said(written) == spoken
+    assert read_aloud(written) == spoken
