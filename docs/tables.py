@@ -9,6 +9,7 @@ A page marks the place with `<!-- made:NAME -->` and `<!-- /made -->`; NAME is a
 from __future__ import annotations
 
 import argparse
+import csv
 import json
 import re
 import statistics
@@ -189,6 +190,41 @@ def recipe() -> str:
     }
     rows = ([stage, *(wer(name, system) for system in PARALLEL[:2])] for stage, name in stages.items())
     return table(["training", *(f"`{name}`" for name in PARALLEL[:2])], rows)
+
+
+@made
+def rivals() -> str:
+    labels = {
+        "parallel-clock": "**clock attention**",
+        "plain-larope": "LARoPE",
+        "plain-uniform": "uniform upsampling",
+        "parallel-dot": "dot product",
+    }
+    curves = {"parallel-clock": "parallel-clock-plain-l1", "parallel-dot": "parallel-dot-plain-l1"}
+    measured = [*read("plain_l1_200")["systems"], *read("rivals")["systems"]]
+    rows = []
+    for name, label in labels.items():
+        found = next(row for row in measured if (row["system"], row["length"]) == (name, "natural"))
+        scores, alignment = found["scores"]["moonshine"], found["alignment"]
+        losses = (f"{valid_l1(curves.get(name, name), step):.3f}" for step in (4000, 8000, 16000))
+        rows.append(
+            [
+                label,
+                percent(scores["wer"]),
+                percent(scores["cer"]),
+                f"{alignment['word_repeats']:.0f}",
+                f"{alignment['expected_violations']:,.0f}",
+                " / ".join(losses),
+            ]
+        )
+    losses_head = "validation L1 at step 4,000 / 8,000 / 16,000"
+    head = ["cross-attention", "WER", "CER", "words repeated", "steps back", losses_head]
+    return table(head, rows)
+
+
+def valid_l1(curve: str, step: int) -> float:
+    with (ROOT / "results" / "curves" / f"{curve}.csv").open(encoding="utf-8") as file:
+        return next(float(row["valid_l1"]) for row in csv.DictReader(file) if row["step"] == str(step))
 
 
 @made
