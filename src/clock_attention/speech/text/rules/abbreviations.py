@@ -14,6 +14,7 @@ from clock_attention.speech.text.tokens import (
     before_closely,
     left_of,
     right_of,
+    word_set,
 )
 
 # Before a name. Those in BARE also without a stop.
@@ -60,9 +61,11 @@ CLOSING = {
         "cont": "continued",
         "Approx": "approximately",
     },
-    **{"bldg": "building", "pkg": "package", "pts": "points", "ea": "each"},
+    **{"bldg": "building", "pkg": "package", "Fl": "floor", "ea": "each"},
     **{"temp": "temperature", "Temp": "temperature", "ret": "retired", "med": "medium"},
 }
+# Of these, the ones that are read only in their place.
+DOUBTFUL = word_set("max gen co Co Pl Sq Corp temp Temp Fl ea ret med")
 # Read without a stop as well.
 STOPLESS = {
     "Ave": "avenue",
@@ -174,21 +177,7 @@ def read_reference(match: re.Match[str]) -> Reading:
 
 def read_closing(match: re.Match[str]) -> Reading:
     word = match[1]
-    if word in (
-        "max",
-        "gen",
-        "co",
-        "Co",
-        "Pl",
-        "Sq",
-        "Corp",
-        "temp",
-        "Temp",
-        "pts",
-        "ea",
-        "ret",
-        "med",
-    ) and not closing_fits(match, word):
+    if word in DOUBTFUL and not closing_fits(match, word):
         return None
     return with_stop(match, CLOSING[word])
 
@@ -196,13 +185,13 @@ def read_closing(match: re.Match[str]) -> Reading:
 def closing_fits(match: re.Match[str], word: str) -> bool:
     if word in ("Co", "Pl", "Sq", "Corp"):
         return before_closely(match)[:1].isupper() or before_closely(match) == "and" or left_of(match, 2) == "& "
-    if word in ("pts", "ea"):
-        return re.search(r"\d $", left_of(match, 2)) is not None
+    if word in ("Fl", "ea"):
+        return re.search(r"\d(?:st|nd|rd|th)? $", left_of(match, 4)) is not None
     if word == "med":
         return after_closely(match) in ("heat", "flame", "high", "low")
     if word == "ret":
         return left_of(match, 1) == "(" or left_of(match, 2) == ", "
-    return after_closely(match).islower()
+    return after_closely(match).islower() or (word == "max" and re.match(r" \d", right_of(match, 2)) is not None)
 
 
 def read_stopless(match: re.Match[str]) -> Reading:

@@ -98,7 +98,9 @@ def read_month_slash_day(match: re.Match[str]) -> Reading:
     """9/11 is always that day; other pairs are dates only where a date is expected."""
     if match.group() == "9/11":
         return "nine eleven"
-    dated = before(match).lower() in DATED or "0" in (match[1][0], match[2][0])
+    dated = (
+        before(match).lower() in DATED or before(match) in {*DAYS, *DAYS.values()} or "0" in (match[1][0], match[2][0])
+    )
     return in_words(int(match[1]), int(match[2]), None) if dated else None
 
 

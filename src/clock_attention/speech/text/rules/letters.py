@@ -119,13 +119,17 @@ def read_initial(match: re.Match[str]) -> Reading:
     letter, previous, following = match[1], before_closely(match), after(match)
     if not following[:1].isupper() or following.lower() in STARTERS:
         return None
-    if previous.islower() and (letter == "I" or previous in LETTERED):
+    if (previous.islower() and letter == "I") or previous.lower() in LETTERED:
         return None
     return f"{letter}."
 
 
 def read_letter_a(match: re.Match[str]) -> Reading:
-    """The letter A, which alone is an article: plan A, an A in math."""
+    """The letter A, which alone is an article: plan A, an A in math, (a)."""
+    if left_of(match, 1) == "(" and right_of(match, 1) == ")":
+        return named("A")
+    if match.group() == "a":
+        return None
     return (
         named("A")
         if before_closely(match).lower() in LETTERED | {"an", "the", "straight", "triple", "double"}
@@ -215,7 +219,7 @@ RULES = [
     Rule(Kind.INITIALISM, "l", re.compile(r"\b(Ph\.? ?D)(?:\.|(?!\w))('?s)?(?!\w)"), read_dotted),
     Rule(Kind.INITIALISM, "l", re.compile(r"\b((?:[A-Za-z]\.){1,7}[A-Za-z]\b)\.?('?s)?(?!\w)"), read_dotted),
     Rule(Kind.INITIALISM, "l", re.compile(r"\b([A-Z])\.(?=\s)"), read_initial),
-    Rule(Kind.INITIALISM, "l", re.compile(r"\bA(?![\w'.-])"), read_letter_a),
+    Rule(Kind.INITIALISM, "l", re.compile(r"\b[Aa](?![\w'.-])"), read_letter_a),
     Rule(Kind.ROMAN, "l", re.compile(r"\b([IVXLCDM]{1,12}|[ivxlc]{1,10})('s)?(?![\w'&]|\.\w)"), read_roman),
     Rule(Kind.ROMAN, "l", re.compile(r"\b([IVX]{1,6})((?:\.(?:[A-Z]|\d{1,2})){1,3})(?![\w-])"), read_numbered_part),
     Rule(Kind.CODE, "dl", re.compile(r"\b[A-Za-z0-9]{1,20}(?:-[A-Za-z0-9]{1,20}){0,3}(?![\w])"), read_code),

@@ -23,6 +23,7 @@ RE_COUNTED = re.compile(
     r"(?P<scale> (?:hundred|thousand|million|billion))?(?P<join>[ -]?)$"
 )
 RE_PART = re.compile(r"(?:^|[^\d\s/]|[^\d/]\s)(?:[½¼¾⅓⅔⅛⅜⅝⅞]|1/\d{1,2}|[23]/[3-9]|[3-9]/(?:[4-9]|1\d)) ?$")  # below one
+RE_NUMBERED = re.compile(r"\b(?:Rte|Route|Hwy|Highway|Exit|Room|Rm|Apt|[Ss]eat|[Gg]ate|Row|Unit)\.? \d{1,4}$")
 PRICED = word_set("oz lb hr yr gal kg bbl")
 DESCRIBING = word_set("W V GHz MHz kg km GB MB oz ft mm cm")
 
@@ -60,7 +61,8 @@ def read_unit(match: re.Match[str]) -> Reading:
 
 def fits(match: re.Match[str], unit: str, *, glued: bool) -> bool:
     """Whether a short unit can be meant: 4K, 14C and "5 in total" are something else."""
-    if len(unit) == 1 and (re.match(r"['&]", right_of(match, 1)) or (glued and unit == "A")):
+    numbered = glued and (unit == "A" or RE_NUMBERED.search(left_of(match, 24)))
+    if len(unit) == 1 and (re.match(r"['&]", right_of(match, 1)) or numbered):
         return False
     followed = after_closely(match) or re.match(r" ?[$£€\d]", right_of(match, 2))  # 1 in 4
     return unit != "in" or match.group().endswith(".") or not (followed or glued)

@@ -44,9 +44,10 @@ COUNTRIES = {
     "NZ": "New Zealand",
 }
 COUNTRIES |= {"HK": "Hong Kong", "S": "Singapore"}
-SCALES = {"k": "thousand", "m": "million", "mn": "million", "b": "billion", "bn": "billion", "tn": "trillion"}
+SCALES = {"k": "thousand", "m": "million", "mn": "million", "b": "billion", "bn": "billion"}
+SCALES |= {"t": "trillion", "tn": "trillion"}
 AMOUNT = r"(?:\d{1,3}(?:,\d{3}){1,5}|\d{1,15})(?:\.\d{1,9})?|\.\d{1,9}"
-SCALE = r"(?: ?(?P<scale>hundred|thousand|million|billion|trillion)\b|(?P<short>[kKmMbB]|[mbt]n|Bn|BN)(?!\w))?"
+SCALE = r"(?: ?(?P<scale>hundred|thousand|million|billion|trillion)\b|(?P<short>[kKmMbBT]|[mbt]n|Bn|BN)(?!\w))?"
 ARTICLES = word_set("a an the this that my your his her our their one each every another")
 NO_NOUN = word_set(
     "a an and are as at because but by for from had has have i if in into is it more of off on or per so than "

@@ -99,6 +99,7 @@ UNITS: dict[str, tuple[str, str]] = {
     "dB": regular("decibel"),
     "ppm": ("part per million", "parts per million"),
     "pt": regular("point"),
+    "pts": regular("point"),
     "px": regular("pixel"),
     "s": regular("second"),
     "sec": regular("second"),
