@@ -22,7 +22,7 @@ speaker = Speaker(Voice.load(sys.argv[1] if len(sys.argv) > 1 else "default"))
 _, url, _ = page(speaker).launch(prevent_thread_lock=True, quiet=True, **LOOK)
 options = webdriver.ChromeOptions()
 options.binary_location = shutil.which("chromium")
-for argument in ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--window-size=1220,2050"):
+for argument in ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--window-size=1220,2280"):
     options.add_argument(argument)
 browser = webdriver.Chrome(options, webdriver.ChromeService(shutil.which("chromedriver")))
 browser.implicitly_wait(300)
