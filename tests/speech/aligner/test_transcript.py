@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from clock_attention.speech.aligner.transcript import OTHER, PAUSE, PHONE, transcript
@@ -28,3 +30,18 @@ def test_tolerance_lets_words_be_missing_or_added():
     assert (script.kind == OTHER).sum() == 3  # before, between, after
     strict = transcript(phonemizer()("Ten men"), tolerant=False)
     assert len(script.graph.sources) > len(strict.graph.sources)
+
+
+def test_the_words_of_a_text_are_counted_once():
+    """Each sound that may be left out used to count all words again: an hour of text took minutes."""
+
+    class Counted(list):
+        walks = 0
+
+        def __iter__(self):
+            Counted.walks += 1
+            return super().__iter__()
+
+    phonemes = phonemizer()("Ten hard tides " * 50)
+    transcript(replace(phonemes, word_index=Counted(phonemes.word_index)), tolerant=True)
+    assert Counted.walks < 10

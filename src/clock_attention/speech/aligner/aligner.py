@@ -16,12 +16,13 @@ from clock_attention.speech.aligner.adaptation import adapt
 from clock_attention.speech.aligner.emissions import Emissions
 from clock_attention.speech.aligner.features import FRAME_SECONDS, RATE, normalised_features, spectrogram
 from clock_attention.speech.aligner.finding import find
+from clock_attention.speech.aligner.inventory import sounds
 from clock_attention.speech.aligner.long import align_long
 from clock_attention.speech.aligner.model import SHIPPED, AlignerNet, load_model
 from clock_attention.speech.aligner.results import AlignedRecording, AlignmentError, TokenTimes
 from clock_attention.speech.aligner.tiers import flags_of, phones_of, token_posterior, token_times, words_of
 from clock_attention.speech.aligner.training import Labels
-from clock_attention.speech.aligner.transcript import Transcript, transcript
+from clock_attention.speech.aligner.transcript import transcript
 from clock_attention.speech.audio.repair import repaired
 from clock_attention.speech.audio.wave import (
     HIGHEST_RATE,
@@ -102,8 +103,8 @@ class Aligner:
         self, emissions: Emissions, phonemes: Phonemes, duration: float, *, posterior: bool = False
     ) -> AlignedRecording:
         """Words and phones from the emissions of `duration` seconds."""
+        check_length(phonemes, duration)
         script = transcript(phonemes, tolerant=True)
-        check_length(script, duration)
         found = find(emissions, script)
         edges = np.minimum(found.edges * FRAME_SECONDS, duration)
         edges[-1] = duration
@@ -123,8 +124,8 @@ class Aligner:
     def align_phonemes(self, wave: ArrayLike, sample_rate: int, phonemes: Phonemes) -> TokenTimes:
         """Start and end of every token. Each phoneme takes time; word boundaries and pauses may have length 0."""
         samples = self.wave(wave, sample_rate)
+        check_length(phonemes, len(samples) / RATE)
         script = transcript(phonemes, tolerant=False)
-        check_length(script, len(samples) / RATE)
         found = find(self.emissions(samples), script)
         duration = len(samples) / RATE
         edges = np.minimum(found.edges * FRAME_SECONDS, duration)
@@ -150,15 +151,16 @@ class Aligner:
         """
         learned = type(self)(deepcopy(self.model), self.device)
         learned.reader = self.reader
-        sounds = [(learned.wave(audio, sample_rate), text) for audio, text in recordings]
-        adapt(learned, sounds, passes=passes, report=report)
+        waves = [(learned.wave(audio, sample_rate), text) for audio, text in recordings]
+        adapt(learned, waves, passes=passes, report=report)
         return learned
 
     def labels(self, wave: ArrayLike, sample_rate: int, text: str) -> tuple[Labels | None, float]:
         """States with the ends that are found for them, to learn from, and the score; none if words do not agree."""
         samples = self.wave(wave, sample_rate)
-        script = transcript(self.reader(text), tolerant=True)
-        check_length(script, len(samples) / RATE)
+        phonemes = self.reader(text)
+        check_length(phonemes, len(samples) / RATE)
+        script = transcript(phonemes, tolerant=True)
         found = find(self.emissions(samples), script)
         if flags_of(found, found.edges * FRAME_SECONDS, script):
             return None, found.score
@@ -215,10 +217,11 @@ class Aligner:
         )
 
 
-def check_length(script: Transcript, duration: float) -> None:
-    sounds = int(script.clock[-1]) if len(script.clock) else 0
-    if sounds > MOST_SOUNDS_PER_SECOND * duration:
+def check_length(phonemes: Phonemes, duration: float) -> None:
+    """Before a graph is built, which takes time and memory for every sound."""
+    said = sum(sound is not None for sound in sounds(phonemes.tokens, phonemes.word_index))
+    if said > MOST_SOUNDS_PER_SECOND * duration:
         raise AlignmentError(
-            f"the text is too long for the recording: {sounds} sounds in {duration:.2f} s, "
+            f"the text is too long for the recording: {said} sounds in {duration:.2f} s, "
             f"and nobody says more than {MOST_SOUNDS_PER_SECOND:g} a second"
         )

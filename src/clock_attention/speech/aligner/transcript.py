@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 
 import numpy as np
@@ -56,6 +57,7 @@ def transcript(phonemes: Phonemes, *, tolerant: bool) -> Transcript:
             add(Unit((SILENCE_COLUMN,), skip=0.0, entry=SILENCE_ENTRY), PAUSE, -1, NO_WORD)
 
     classes = sounds(phonemes.tokens, phonemes.word_index)
+    sizes = Counter(phonemes.word_index)
     begun: dict[int, int] = {}
     ended: dict[int, int] = {}
     gap(-1)
@@ -68,7 +70,7 @@ def transcript(phonemes: Phonemes, *, tolerant: bool) -> Transcript:
                 add(Unit((SILENCE_COLUMN,), skip=0.0, entry=SILENCE_ENTRY), PAUSE, place, word)
             continue
         begun.setdefault(word, len(units))
-        skip = OMITTED.get(sound.name, np.inf) if tolerant and omissible(place, phonemes, sound) else np.inf
+        skip = OMITTED.get(sound.name, np.inf) if tolerant and omissible(sound, sizes[word]) else np.inf
         add(Unit(columns(sound), skip=skip), PHONE, place, word)
         ended[word] = len(units)
     if not phonemes.tokens or not is_boundary(phonemes.tokens[-1]):
@@ -97,7 +99,6 @@ def state_readings(graph: SearchGraph, kind: NDArray[np.int64]) -> NDArray[np.fl
     return (ends[graph.unit] - passed).astype(np.float32)
 
 
-def omissible(place: int, phonemes: Phonemes, sound: Sound) -> bool:
+def omissible(sound: Sound, word_size: int) -> bool:
     """A word of one sound keeps it, and so does the other half of an r-coloured vowel."""
-    word = phonemes.word_index[place]
-    return len(sound.halves) == 2 and sum(index == word for index in phonemes.word_index) > 1
+    return len(sound.halves) == 2 and word_size > 1

@@ -60,13 +60,21 @@ def find_sources(folder: str | Path) -> tuple[list[Source], list[Rejection]]:
 
 
 def visible(folder: Path) -> Iterator[Path]:
-    """Files in a folder and below; hidden ones are left alone."""
+    """Files in a folder and below; hidden ones are left alone. Links to folders are followed, but none twice and none
+    upwards, so that there is an end."""
+    place = folder.resolve()
+    yield from visible_below(folder, {place, *place.parents})
+
+
+def visible_below(folder: Path, seen: set[Path]) -> Iterator[Path]:
     for path in folder.iterdir():
-        if not path.name.startswith("."):
-            if path.is_dir():
-                yield from visible(path)
-            else:
-                yield path
+        if path.name.startswith("."):
+            continue
+        if not path.is_dir():
+            yield path
+        elif (place := path.resolve()) not in seen:
+            seen.add(place)
+            yield from visible_below(path, seen)
 
 
 def text_beside(path: Path) -> str | None:
