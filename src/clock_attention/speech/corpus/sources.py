@@ -70,9 +70,9 @@ def visible_below(folder: Path, seen: set[Path]) -> Iterator[Path]:
     for path in folder.iterdir():
         if path.name.startswith("."):
             continue
-        if not path.is_dir():
+        if path.is_file():  # no pipes and devices, which have no end
             yield path
-        elif (place := path.resolve()) not in seen:
+        elif path.is_dir() and (place := path.resolve()) not in seen:
             seen.add(place)
             yield from visible_below(path, seen)
 
