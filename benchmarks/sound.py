@@ -19,7 +19,7 @@ import numpy as np
 import torch
 
 from clock_attention.evaluation.prompts import read_prompts
-from clock_attention.evaluation.scoring.metrics import score_sentences
+from clock_attention.evaluation.scoring.metrics import mean_with_interval, score_sentences
 from clock_attention.evaluation.scoring.opinion import load_predictor
 from clock_attention.evaluation.scoring.recognizers import load_recognizer
 from clock_attention.evaluation.scoring.sharpness import cepstral_distance, sharpness
@@ -27,8 +27,6 @@ from clock_attention.speech.audio.mel import MelSpectrogram
 from clock_attention.speech.audio.wave import resample, trim_silence
 from clock_attention.speech.corpus.teacher import TEACHER_RATE, Teacher, TeacherPhrase
 from clock_attention.speech.voice.voice import Voice
-
-RESAMPLES = 1000
 
 
 def main() -> None:
@@ -108,16 +106,9 @@ class Judge:
         output = [self.recognizer.transcribe(wave, rate) for wave in waves]
         wer = score_sentences(texts, output).wer
         row = {"name": name, "wer": [wer.estimate, wer.low, wer.high]}
-        row |= {key: with_interval(np.array(values)) for key, values in measures.items()}
+        row |= {key: mean_with_interval(values) for key, values in measures.items()}
         print_row(row)
         return row
-
-
-def with_interval(values: np.ndarray[Any, Any]) -> list[float]:
-    """Mean and its 95 % bootstrap interval over sentences."""
-    draws = np.random.default_rng(0).integers(0, len(values), (RESAMPLES, len(values)))
-    means = values[draws].mean(1)
-    return [float(values.mean()), *map(float, np.percentile(means, [2.5, 97.5]))]
 
 
 def print_row(row: dict[str, Any]) -> None:

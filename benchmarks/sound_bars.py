@@ -24,9 +24,13 @@ import numpy as np
 import torch
 
 from clock_attention.evaluation.pipeline.evaluate import phones
-from clock_attention.evaluation.pipeline.sound import with_interval
 from clock_attention.evaluation.prompts import load_prompts, read_prompts
-from clock_attention.evaluation.scoring.metrics import normalize_transcript, require_words, score_sentences
+from clock_attention.evaluation.scoring.metrics import (
+    mean_with_interval,
+    normalize_transcript,
+    require_words,
+    score_sentences,
+)
 from clock_attention.evaluation.scoring.opinion import load_predictor
 from clock_attention.evaluation.scoring.prosody import final_pitch
 from clock_attention.evaluation.scoring.recognizers import Moonshine, load_recognizer
@@ -103,7 +107,7 @@ def long(voice: Voice, vocoder: Any, arguments: argparse.Namespace) -> dict[str,
             output.append(recognizer.transcribe(wave, rate))
             opinions.append(judge(wave, rate)["mos"])
         wer = score_sentences(chosen, output).wer
-        out[name] = {"wer": [wer.estimate, wer.low, wer.high], "distillmos": with_interval(np.array(opinions))}
+        out[name] = {"wer": [wer.estimate, wer.low, wer.high], "distillmos": mean_with_interval(opinions)}
         if pieces:
             out[name]["pieces"] = pieces
     return out
@@ -141,7 +145,11 @@ def questions(voice: Voice, vocoder: Any, arguments: argparse.Namespace) -> dict
     ours = rise(lambda text: voice.speak(text, vocoder=vocoder).audio)
     theirs = rise(lambda text: teacher_wave(text, mel.sample_rate))
     return {
-        name: {"semitones": with_interval(np.array(rises)), "at least 2": int((np.array(rises) >= 2).sum()), "of": 20}
+        name: {
+            "semitones": mean_with_interval(rises),
+            "at least 2": int((np.array(rises) >= 2).sum()),
+            "of": 20,
+        }
         for name, rises in (("voice", ours), ("teacher", theirs))
     }
 
