@@ -261,7 +261,7 @@ def hard(voice: Voice, vocoder: Any, arguments: argparse.Namespace) -> dict[str,
     for prompt in prompts:
         spoken = voice.speak(prompt.text, vocoder=vocoder)
         words += len(spoken.words)
-        short += sum(word.end - word.start < 1 / voice.frames_per_second for word in spoken.words)
+        short += sum(round((word.end - word.start) * voice.frames_per_second) < 1 for word in spoken.words)
         missing = [missed(prompt.text, one.transcribe(spoken.audio, rate)) for one in listeners]
         rates.append([len(m) for m in missing])
         both = missing[0] & missing[1]
