@@ -192,24 +192,30 @@ def recipe() -> str:
     return table(["training", *(f"`{name}`" for name in PARALLEL[:2])], rows)
 
 
+RIVALS = {
+    "parallel-clock": "clock attention",
+    "plain-larope": "LARoPE",
+    "plain-uniform": "uniform upsampling",
+    "parallel-dot": "dot product",
+}
+
+
+def plain_l1(system: str) -> dict[str, Any]:
+    """A system after 16,000 steps of plain L1, at natural length."""
+    measured = [*read("plain_l1_200")["systems"], *read("rivals")["systems"]]
+    return next(row for row in measured if (row["system"], row["length"]) == (system, "natural"))
+
+
 @made
 def rivals() -> str:
-    labels = {
-        "parallel-clock": "**clock attention**",
-        "plain-larope": "LARoPE",
-        "plain-uniform": "uniform upsampling",
-        "parallel-dot": "dot product",
-    }
     curves = {"parallel-clock": "parallel-clock-plain-l1", "parallel-dot": "parallel-dot-plain-l1"}
-    measured = [*read("plain_l1_200")["systems"], *read("rivals")["systems"]]
     rows = []
-    for name, label in labels.items():
-        found = next(row for row in measured if (row["system"], row["length"]) == (name, "natural"))
-        scores, alignment = found["scores"]["moonshine"], found["alignment"]
+    for name, label in RIVALS.items():
+        scores, alignment = plain_l1(name)["scores"]["moonshine"], plain_l1(name)["alignment"]
         losses = (f"{valid_l1(curves.get(name, name), step):.3f}" for step in (4000, 8000, 16000))
         rows.append(
             [
-                label,
+                f"**{label}**" if name == "parallel-clock" else label,
                 percent(scores["wer"]),
                 percent(scores["cer"]),
                 f"{alignment['word_repeats']:.0f}",
@@ -220,6 +226,12 @@ def rivals() -> str:
     losses_head = "validation L1 at step 4,000 / 8,000 / 16,000"
     head = ["cross-attention", "WER", "CER", "words repeated", "steps back", losses_head]
     return table(head, rows)
+
+
+@made
+def rivals_in_a_line() -> str:
+    rates = ((label, plain_l1(name)["scores"]["moonshine"]["wer"]["estimate"]) for name, label in RIVALS.items())
+    return ", ".join(f"{label} {100 * rate:.1f} %" for label, rate in rates)
 
 
 def valid_l1(curve: str, step: int) -> float:

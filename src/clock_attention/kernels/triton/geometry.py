@@ -66,6 +66,7 @@ def tile_geometry(width: int, value_width: int, content_width: int, dtype: torch
         aligned = all(w % 16 == 0 for w in (width, value_width, content_width))  # others need registers for addresses
         few = 4 if widest <= 64 else 8
         return Geometry(16, 16, few, few if widest <= 64 else warps, warps, keys_at_once=aligned and widest <= 128)
+    # With content, values and key clocks together spill.
     return Geometry(32 if widest <= 128 else 16, 16, 8, warps, warps, keys_at_once=not content_width)
 
 
