@@ -11,6 +11,7 @@ from lightning_fabric import Fabric
 from torch import Tensor, nn
 
 from clock_attention.speech.corpus.protocols import Corpus, TimedFeatures
+from clock_attention.speech.half import bfloat16_where_fast
 from clock_attention.speech.model.aligned import AlignedModel
 from clock_attention.speech.model.config import AlignedConfig, ModelConfig
 from clock_attention.speech.model.model import SpeechModel, past_end
@@ -192,9 +193,10 @@ class AlignedRecipe(Recipe):
 
     def losses(self, model: nn.Module, batch: AlignedBatch, plan: Plan, step: int) -> tuple[Tensor, Tensor]:
         training = self.config.training
-        prediction = model(
-            batch.tokens, batch.token_lengths, batch.durations, batch.energy, batch.pitch, batch.voiced, batch.mel
-        )
+        with bfloat16_where_fast(batch.mel):
+            prediction = model(
+                batch.tokens, batch.token_lengths, batch.durations, batch.energy, batch.pitch, batch.voiced, batch.mel
+            )
         tokens = sum(len(self.store.utterances[item].tokens) + 1 for item in plan.items)
         found = aligned_losses(prediction, batch, all_frames=sum(plan.frames), all_tokens=tokens)
         weights = found.mel.new_tensor(
