@@ -23,8 +23,9 @@ from pathlib import Path
 
 import numpy as np
 
-from clock_attention.speech.aligner.inventory import FROM_ARPABET, PLACE, VOWELS
-from clock_attention.speech.audio.wave import load_audio, resample
+from clock_attention.speech.aligner.phone_classes import FROM_ARPABET, PLACE, VOWELS
+from clock_attention.speech.audio.sound_reading import load_audio
+from clock_attention.speech.audio.wave import resample
 
 RATE = 16000
 FLAP_SECONDS = 0.05

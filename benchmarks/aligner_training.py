@@ -20,10 +20,10 @@ from clock_attention.speech.aligner import AlignmentError
 from clock_attention.speech.aligner.aligner import Aligner
 from clock_attention.speech.aligner.augmentation import augmented
 from clock_attention.speech.aligner.features import FRAME_SECONDS, RATE
-from clock_attention.speech.aligner.inventory import STATES
-from clock_attention.speech.aligner.model import AlignerConfig, AlignerNet, save_model
+from clock_attention.speech.aligner.network import AlignerConfig, AlignerNet, save_model
+from clock_attention.speech.aligner.phone_classes import STATES
+from clock_attention.speech.aligner.search_weights import SearchWeights
 from clock_attention.speech.aligner.training import Labels, labels_from_phones, loss, targets
-from clock_attention.speech.aligner.weights import SearchWeights
 
 CROP = 4.0  # seconds of every example
 # For speech of people by a network mostly trained on synthetic voices; see docs/results/forced_alignment.md.

@@ -31,9 +31,9 @@ import numpy as np
 import torch
 
 from clock_attention.speech.aligner import AlignedInterval, Aligner, AlignmentError
-from clock_attention.speech.aligner.inventory import FROM_ARPABET, VOWELS, plain
-from clock_attention.speech.audio.repair import repaired
-from clock_attention.speech.audio.wave import load_audio
+from clock_attention.speech.aligner.phone_classes import FROM_ARPABET, VOWELS, plain
+from clock_attention.speech.audio.crlf_repair import repaired
+from clock_attention.speech.audio.sound_reading import load_audio
 
 RATE = 16000
 # fmt: off

@@ -40,7 +40,7 @@ from clock_attention.alignment import monotone_path
 from clock_attention.files import write_atomically
 from clock_attention.losses import agreement_loss, diagonal_log_prior, forward_sum_loss, monotone_posterior
 from clock_attention.speech.aligner.features import FRAME_SECONDS, RATE, features
-from clock_attention.speech.aligner.inventory import CLASSES
+from clock_attention.speech.aligner.phone_classes import CLASSES
 
 VARIANTS = ("content", "content and prior", "clocks", "clocks in the loss", "clocks taught", "two scales")
 POOL = 4  # frames of 5 ms in a step

@@ -24,7 +24,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from clock_attention.evaluation.scoring.metrics import bootstrap
+from clock_attention.evaluation.scoring.bootstrap import bootstrap
 from clock_attention.speech.corpus.store import FeatureStore
 from clock_attention.speech.training.batching import collate, in_order
 from clock_attention.speech.training.losses import mel_error

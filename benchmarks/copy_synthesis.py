@@ -24,9 +24,10 @@ from pesq import pesq
 from pystoi import stoi
 
 from clock_attention.evaluation.scoring.opinion import DistillMos, Dnsmos
+from clock_attention.speech.audio.crlf_repair import repaired
 from clock_attention.speech.audio.mel import MelConfig, MelSpectrogram
-from clock_attention.speech.audio.repair import repaired
-from clock_attention.speech.audio.wave import Wave, load_audio, resample
+from clock_attention.speech.audio.sound_reading import load_audio
+from clock_attention.speech.audio.wave import Wave, resample
 from clock_attention.speech.corpus.teacher import TEACHER_RATE, Teacher, TeacherPhrase
 from clock_attention.speech.vocoder.vocoder import load_vocoder
 

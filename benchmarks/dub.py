@@ -29,9 +29,9 @@ import soundfile
 import torch
 from rich.console import Console
 
-from clock_attention.evaluation.scoring.faults import measure_alignment
-from clock_attention.evaluation.scoring.metrics import difference, normalize_transcript, score_sentences
+from clock_attention.evaluation.scoring.error_rates import difference, normalize_transcript, score_sentences
 from clock_attention.evaluation.scoring.recognizers import load_recognizer
+from clock_attention.evaluation.scoring.skips_and_repeats import measure_alignment
 from clock_attention.speech.dubbing.slot import Delivery
 from clock_attention.speech.dubbing.subtitles import read_subtitles
 from clock_attention.speech.dubbing.track import DubOptions, dub

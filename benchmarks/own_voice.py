@@ -27,8 +27,8 @@ import torch
 from clock_attention.evaluation.prompts import read_prompts
 from clock_attention.files import write_atomically
 from clock_attention.own_voice.measure import measure
-from clock_attention.speech.corpus.alignment import statistics
 from clock_attention.speech.corpus.store import STD_FLOOR, FeatureStore
+from clock_attention.speech.corpus.store_alignment import statistics
 from clock_attention.speech.training.config import RunConfig, load_preset
 from clock_attention.speech.training.loop import train
 from clock_attention.speech.training.transfer import Start

@@ -19,10 +19,12 @@ import numpy as np
 import torch
 
 from clock_attention.evaluation.prompts import read_prompts
-from clock_attention.evaluation.scoring.metrics import mean_with_interval, score_sentences
+from clock_attention.evaluation.scoring.bootstrap import mean_with_interval
+from clock_attention.evaluation.scoring.cepstra import cepstral_distance
+from clock_attention.evaluation.scoring.error_rates import score_sentences
 from clock_attention.evaluation.scoring.opinion import load_predictor
 from clock_attention.evaluation.scoring.recognizers import load_recognizer
-from clock_attention.evaluation.scoring.sharpness import cepstral_distance, sharpness
+from clock_attention.evaluation.scoring.sharpness import sharpness
 from clock_attention.speech.audio.mel import MelSpectrogram
 from clock_attention.speech.audio.wave import resample, trim_silence
 from clock_attention.speech.corpus.teacher import TEACHER_RATE, Teacher, TeacherPhrase

@@ -25,12 +25,8 @@ import torch
 
 from clock_attention.evaluation.pipeline.evaluate import phones
 from clock_attention.evaluation.prompts import load_prompts, read_prompts
-from clock_attention.evaluation.scoring.metrics import (
-    mean_with_interval,
-    normalize_transcript,
-    require_words,
-    score_sentences,
-)
+from clock_attention.evaluation.scoring.bootstrap import mean_with_interval
+from clock_attention.evaluation.scoring.error_rates import normalize_transcript, require_words, score_sentences
 from clock_attention.evaluation.scoring.opinion import load_predictor
 from clock_attention.evaluation.scoring.prosody import final_pitch
 from clock_attention.evaluation.scoring.recognizers import Moonshine, load_recognizer

@@ -38,4 +38,5 @@ install_old_paths()
 
 
 def __dir__() -> list[str]:
+    """Names of the package, including those that are imported when first asked for."""
     return sorted({*globals(), *__all__})

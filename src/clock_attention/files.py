@@ -1,4 +1,4 @@
-"""Files that are complete or absent, folders that one process writes to at a time, and no left-overs of killed ones."""
+"""Files that are complete or absent, locks of folders, temporary files and what killed processes left of them."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
+from clock_attention.processes import is_alive
+
 logger = logging.getLogger(__name__)
 
 # Of temporary names: process numbers mean something on one machine only, and folders may be shared by several.
@@ -25,12 +27,12 @@ LONGEST_NAME = 200  # bytes of a name that a temporary one repeats; file systems
 
 
 class LockedError(OSError):
-    """Another process writes to the same place."""
+    """A folder is locked: another process writes to it."""
 
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """A temporary path beside `path`, which it replaces when the block ends well; otherwise nothing is left of it."""
+    """Write a file atomically: a temporary path that replaces `path` when the block ends well; else nothing is left."""
     temporary = temporary_name(path)
     try:
         yield temporary
@@ -40,7 +42,7 @@ def replacing(path: Path) -> Iterator[Path]:
 
 
 def write_atomically(path: Path, content: str | bytes) -> None:
-    """Write text (UTF-8, newlines as given) or bytes."""
+    """Write a file atomically: text (UTF-8, newlines as given) or bytes."""
     with replacing(path) as temporary:
         temporary.write_bytes(content.encode() if isinstance(content, str) else content)
 
@@ -73,13 +75,13 @@ def make_folder(path: Path) -> Path:
 
 
 def temporary_name(path: Path) -> Path:
-    """Where this process writes what will become `path`. Removes what dead processes have left of earlier attempts."""
+    """The temporary file for what will become `path`. Removes left-overs of dead processes' earlier attempts."""
     remove_left_overs(path)
     return path.with_name(f"{_temporary_prefix(path)}{os.getpid()}.tmp")
 
 
 def remove_left_overs(path: Path) -> None:
-    """Temporary files of `path` whose process on this machine has ended without removing them."""
+    """Remove temporary files of `path` whose process on this machine has ended without removing them."""
     prefix = _temporary_prefix(path)
     pattern = re.compile(re.escape(prefix) + r"(\d+)\.tmp")
     with contextlib.suppress(OSError):
@@ -91,20 +93,8 @@ def remove_left_overs(path: Path) -> None:
                     path.with_name(name).unlink()
 
 
-def is_alive(process: int) -> bool:
-    """Whether a process of this machine runs. On Windows always False: there os.kill would end it."""
-    if sys.platform == "win32":
-        return False
-    try:
-        os.kill(process, 0)
-    except (ProcessLookupError, OverflowError):
-        return False
-    except PermissionError:
-        return True  # somebody else's
-    return True
-
-
 def _temporary_prefix(path: Path) -> str:
+    """How the name of a temporary file of `path` begins."""
     name = path.name
     if len(os.fsencode(name)) > LONGEST_NAME:
         name = hashlib.sha256(os.fsencode(name)).hexdigest()
@@ -113,7 +103,7 @@ def _temporary_prefix(path: Path) -> str:
 
 @contextmanager
 def locked(folder: Path, what: str) -> Iterator[None]:
-    """Hold a folder for this process; `LockedError` where another one holds it.
+    """Lock a folder for this process; `LockedError` where another one has locked it.
 
     The operating system releases the lock when the process ends, however it ends: the file `.lock` that stays behind
     locks nothing.
@@ -133,6 +123,7 @@ def locked(folder: Path, what: str) -> Iterator[None]:
 
 
 def _owner(file: IO[str]) -> str:
+    """Which process has locked a folder, as its lock file says."""
     with contextlib.suppress(OSError):  # Windows does not let others read what is locked
         file.seek(0)
         return file.read(200).strip() or "unknown"
@@ -140,7 +131,7 @@ def _owner(file: IO[str]) -> str:
 
 
 def _lock(file: IO[str]) -> bool:
-    """Lock an open file until it is closed; False where another process has it."""
+    """Lock an open lock file until it is closed; False where another process has it."""
     try:
         if sys.platform == "win32":
             import msvcrt
@@ -160,7 +151,7 @@ def _lock(file: IO[str]) -> bool:
 
 
 def temporary_folder(purpose: str) -> Path:
-    """A new folder for this process. Removes those of dead processes of this machine with the same purpose."""
+    """A new temporary folder of this process. Removes those of dead processes with the same purpose."""
     prefix = f"clock-attention-{purpose}-{HOST}-"
     pattern = re.compile(re.escape(prefix) + r"(\d+)-\w+")
     root = Path(tempfile.gettempdir())

@@ -9,7 +9,7 @@ from typing import Any
 
 
 def attach(package: str, modules: Mapping[str, str]) -> Callable[[str], Any]:
-    """A `__getattr__` for `package`: `modules` maps each public name to the submodule that defines it."""
+    """Lazy imports: a `__getattr__` for `package`; `modules` maps each public name to the submodule that defines it."""
 
     def __getattr__(name: str) -> Any:
         if name not in modules:

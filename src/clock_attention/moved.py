@@ -27,7 +27,7 @@ MOVED = {
 
 
 class MovedModules(MetaPathFinder, Loader):
-    """Answers for the old paths, after every other finder has failed."""
+    """Import finder that answers for the old paths of moved modules, after every other finder has failed."""
 
     def find_spec(self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None) -> Any:
         return ModuleSpec(fullname, self) if fullname in MOVED else None
@@ -49,5 +49,6 @@ class MovedModules(MetaPathFinder, Loader):
 
 
 def install_old_paths() -> None:
+    """Let the old paths of moved modules be imported."""
     if not any(isinstance(finder, MovedModules) for finder in sys.meta_path):
         sys.meta_path.append(MovedModules())

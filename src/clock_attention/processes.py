@@ -1,4 +1,4 @@
-"""What every worker process of this package does first."""
+"""Processes: what a worker does first, and whether a process is alive."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ import multiprocessing
 import multiprocessing.connection
 import os
 import signal
+import sys
 import threading
 
 
 def become_worker() -> None:
-    """One thread, Ctrl-C left to the parent, no messages below errors, and an end when the parent ends."""
+    """Set up a worker process: one thread, Ctrl-C left to the parent, errors only, and an end when the parent ends."""
     import torch
 
     torch.set_num_threads(1)
@@ -22,8 +23,21 @@ def become_worker() -> None:
 
 
 def end_with_parent() -> None:
-    """A killed parent must not leave workers behind."""
+    """End this worker process when its parent has ended: a killed parent must not leave workers behind."""
     parent = multiprocessing.parent_process()
     if parent is not None:
         multiprocessing.connection.wait([parent.sentinel])
         os._exit(1)
+
+
+def is_alive(process: int) -> bool:
+    """Whether a process of this machine runs. On Windows always False: there os.kill would end it."""
+    if sys.platform == "win32":
+        return False
+    try:
+        os.kill(process, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:
+        return True  # somebody else's
+    return True

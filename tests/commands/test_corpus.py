@@ -6,7 +6,7 @@ from typer.testing import CliRunner
 from clock_attention.commands import corpus
 from clock_attention.commands.main import app
 from clock_attention.speech.aligner import Aligner
-from clock_attention.speech.corpus.features import Settings
+from clock_attention.speech.corpus.feature_extraction import Settings
 from clock_attention.speech.corpus.prepare import prepare
 from clock_attention.speech.corpus.store import FeatureStore
 from clock_attention.speech.corpus.teacher import TeacherPhrase

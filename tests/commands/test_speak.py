@@ -197,7 +197,7 @@ def test_speaking_loads_nothing_that_it_does_not_need(voice):
 import sys, warnings
 warnings.simplefilter("ignore")
 from clock_attention.commands import speak
-from clock_attention.speech.voice import outputs
+from clock_attention.speech.voice import speech_files
 from clock_attention.speech.voice import Voice
 Voice.load({str(voice)!r}).utter(["Hello."])
 heavy = ["matplotlib", "lightning_fabric", "tensorboard", "onnx", "torch._dynamo", "librosa.core", "sklearn"]

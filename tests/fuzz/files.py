@@ -13,16 +13,16 @@ import soundfile
 import torch
 
 from clock_attention.speech.audio.mel import MelConfig, MelSpectrogram
-from clock_attention.speech.audio.wave import LONGEST, load_audio
-from clock_attention.speech.corpus.checks import CheckBounds, Rejected, check_finite, check_wave
+from clock_attention.speech.audio.sound_reading import LONGEST, load_audio
 from clock_attention.speech.corpus.ljspeech import read_folder
 from clock_attention.speech.corpus.metadata import id_fault
+from clock_attention.speech.corpus.recording_checks import CheckBounds, Rejected, check_finite, check_wave
 from clock_attention.speech.corpus.teacher import read_lines
 from clock_attention.speech.vocoder.checked_weights import packed_weights
 from clock_attention.speech.vocoder.hifigan import Generator, HifiganConfig
 from clock_attention.speech.vocoder.vocoder import VocoderError, load_vocoder
-from clock_attention.speech.voice.folder import VoiceCard, VoiceError, file_digest
 from clock_attention.speech.voice.voice import Voice
+from clock_attention.speech.voice.voice_folder import VoiceCard, VoiceError, file_digest
 from tests.fuzz.damage import damaged, damaged_json
 from tests.fuzz.runner import DifferenceError, Fuzzer
 from tests.fuzz.texts import CHARACTERS, a_text

@@ -7,7 +7,7 @@ import pytest
 import soundfile
 
 from clock_attention.own_voice.gather import Gathering, read_gathered, written
-from clock_attention.speech.audio.level import LOUDNESS, loudness
+from clock_attention.speech.audio.loudness import LOUDNESS, loudness
 from clock_attention.speech.corpus.cutting import TimedWord
 from clock_attention.speech.corpus.ljspeech import read_folder
 from clock_attention.speech.corpus.sources import Source, find_sources

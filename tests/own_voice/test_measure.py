@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from clock_attention.evaluation.scoring.metrics import mean_with_interval
 from clock_attention.own_voice import measure
 from clock_attention.own_voice.measure import held_out, mel_movement, opinions, word_errors
 from tests.speech.corpora import tiny_store
@@ -15,14 +14,6 @@ def test_mel_movement_is_relative_to_the_recordings():
     assert same == {"movement": 1.0, "bins": 1.0, "variance": 1.0}
     flat = mel_movement([0.5 * mel for mel in mels], mels)
     assert flat["movement"] == pytest.approx(0.5)
-
-
-def test_intervals_shrink_with_the_number_of_sentences():
-    values = np.random.default_rng(0).normal(3, 1, 400)
-    few, many = mean_with_interval(values[:16]), mean_with_interval(values)
-    assert few[1] < few[0] < few[2]
-    assert many[2] - many[1] < 0.4 * (few[2] - few[1])
-    assert mean_with_interval(values) == many  # seeded
 
 
 def test_recordings_are_those_that_training_has_not_seen(tmp_path):

@@ -7,7 +7,7 @@ import pytest
 import soundfile
 
 from clock_attention.speech.audio.mel import MelConfig
-from clock_attention.speech.corpus.features import Settings
+from clock_attention.speech.corpus.feature_extraction import Settings
 from clock_attention.speech.corpus.grammar import generate_sentences
 from clock_attention.speech.corpus.prepare import prepare
 from clock_attention.speech.corpus.store import FeatureStore

@@ -1,4 +1,4 @@
-"""`clock-attention app`: a web page that speaks, at any pace or exact duration, and shows when each phoneme is said."""
+"""The web page of `clock-attention app`: its tabs, buttons and launch options (Gradio)."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ EXAMPLES: dict[str, list[Any]] = {
 
 @contextmanager
 def errors_shown() -> Iterator[None]:
-    """User errors and warnings are shown on the page; unexpected errors go to the terminal with a traceback."""
+    """Show user errors and warnings on the web page; unexpected errors go to the terminal with a traceback."""
 
     class Shown(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
@@ -64,12 +64,13 @@ def errors_shown() -> Iterator[None]:
 
 
 def capital(message: str) -> str:
+    """An error message as the web page shows it: on one line, with a capital first."""
     message = " ".join(message.split())
     return message[:1].upper() + message[1:]
 
 
 def guarded(host: str, names: Iterable[str] = ()) -> dict[str, Any]:
-    """Options for the page's `launch`: where it listens, and who is let in."""
+    """Options for the web page's `launch`: where it listens, and who is let in."""
     guard = Middleware(Guard, bound=host, names=tuple(names), closed=("/upload",))
     return {"server_name": host, "share": False, "app_kwargs": {"middleware": [guard]}}
 
@@ -79,7 +80,7 @@ SHARED: dict[str, Any] = {"concurrency_limit": 1, "concurrency_id": "voice", "ap
 
 
 def page(speaker: Speaker) -> gr.Blocks:
-    """The page. Give `LOOK` and `guarded(…)` to its `launch`.
+    """The web page (Gradio blocks). Give `LOOK` and `guarded(…)` to its `launch`.
 
     What its buttons call are generators: between two steps gradio looks whether the visitor is still there, and ends
     what nobody waits for.
@@ -100,6 +101,8 @@ def page(speaker: Speaker) -> gr.Blocks:
 
 
 def speak_tab(speaker: Speaker) -> None:
+    """The tab of the web page that speaks a text, and speaks again after words were dragged."""
+
     def speak(text: str, pace: float, duration: str, decoding: str) -> Iterator[tuple[Any, ...]]:
         with errors_shown():
             yield from shown(speaker.speak_in_steps(text, decoding=decoding, pace=pace, duration=duration), decoding)
@@ -153,6 +156,8 @@ def speak_tab(speaker: Speaker) -> None:
 
 
 def compare_tab(speaker: Speaker) -> None:
+    """The tab of the web page that speaks one text at several paces."""
+
     def compare(text: str, decoding: str) -> Iterator[tuple[Any, ...]]:
         with errors_shown():
             players: list[Any] = []
@@ -179,6 +184,8 @@ def compare_tab(speaker: Speaker) -> None:
 
 
 def subtitles_tab(speaker: Speaker) -> None:
+    """The tab of the web page that dubs subtitles."""
+
     def dub(subtitles: str, fastest: float) -> Iterator[tuple[Any, ...]]:
         with errors_shown():
             for step in speaker.dub_in_steps(subtitles, fastest=fastest):
@@ -222,7 +229,7 @@ def subtitles_tab(speaker: Speaker) -> None:
 
 
 def downloads(*files: str) -> Iterator[gr.DownloadButton]:
-    """Two buttons with these files, or without."""
+    """Two download buttons of the web page, with these files or hidden."""
     if not files:
         yield from (gr.DownloadButton(interactive=False),) * 2
     for path in files:
@@ -230,6 +237,7 @@ def downloads(*files: str) -> Iterator[gr.DownloadButton]:
 
 
 def picture(label: str, elem_id: str) -> gr.Image:
+    """An image field of the web page, without the button that would send it away."""
     return gr.Image(
         label=label,
         show_label=False,  # it would lie over the picture
@@ -241,6 +249,7 @@ def picture(label: str, elem_id: str) -> gr.Image:
 
 
 def decoding_choice(speaker: Speaker, elem_id: str) -> gr.Radio:
+    """The web page's choice between parallel and autoregressive decoding."""
     alone = len(speaker.decodings) == 1
     info = "the only one of this voice" if alone else "autoregressive: ends by itself"
     return gr.Radio(speaker.decodings, value=speaker.decodings[0], label="Decoding", info=info, elem_id=elem_id)

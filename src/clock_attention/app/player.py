@@ -31,7 +31,7 @@ HINT = "Drag the dots to change when words begin and end, then speak with these 
 
 
 def player(speech: Speech, label: str, plays: str = "", *, adjustable: bool = False) -> str:
-    """HTML of one utterance. `label` is its accessible name.
+    """HTML of the web page's player for one utterance. `label` is its accessible name.
 
     `plays` is "begins" for sound that starts by itself, "continues" for more of what the last player has played. The
     words of an adjustable one can be dragged to other times and spoken again with these.
@@ -67,7 +67,7 @@ TOOLS = f"""
 
 
 def pixels_per_second(words: Sequence[Interval]) -> float:
-    """So many that every word fits."""
+    """Width of the player's time axis: so many pixels per second that every word fits."""
     needed = [
         (PIXELS_PER_LETTER * len(word.label) + 6) / (word.end - word.start) for word in words if word.end > word.start
     ]
@@ -75,19 +75,21 @@ def pixels_per_second(words: Sequence[Interval]) -> float:
 
 
 def encoded(speech: Speech) -> str:
+    """The sound of the player as a WAV file in base64."""
     buffer = io.BytesIO()
     soundfile.write(buffer, speech.audio, speech.sample_rate, subtype="PCM_16", format="WAV")
     return base64.b64encode(buffer.getvalue()).decode("ascii")
 
 
 def caption(speech: Speech) -> str:
+    """The player's caption: seconds, mel frames, and what a click does."""
     return (
         f"<b>{speech.seconds:.2f} s</b> · {len(speech.mel)} mel frames · click a word or phoneme to hear it from there"
     )
 
 
 def waveform(speech: Speech) -> str:
-    """The envelope of the sound as one shape."""
+    """The player's drawing of the waveform: its envelope as one shape."""
     points = max(2, round(speech.seconds * WAVEFORM_POINTS))
     parts = np.array_split(np.abs(speech.audio), points)
     height = np.array([part.max() if len(part) else 0.0 for part in parts])
@@ -101,12 +103,12 @@ def waveform(speech: Speech) -> str:
 
 
 def phonemes_of_words(speech: Speech) -> list[int]:
-    """How many phonemes each word has, which is how many frames it needs at least."""
+    """For the player: how many phonemes each word has, which is how many frames it needs at least."""
     return list(Counter(word for word in speech.phonemes.word_index if word != NO_WORD).values())
 
 
 def blocks(intervals: Sequence[Interval], seconds: float, least: Sequence[int] = ()) -> str:
-    """One button per labelled interval, placed by its share of the time."""
+    """The player's row of buttons, one per labelled interval, placed by its share of the time."""
     return "".join(
         block(interval, seconds, f' data-least="{least[place]}"' if least else "")
         for place, interval in enumerate(intervals)
@@ -115,6 +117,7 @@ def blocks(intervals: Sequence[Interval], seconds: float, least: Sequence[int] =
 
 
 def block(interval: Interval, seconds: float, facts: str) -> str:
+    """HTML of one button of the player: a word or phoneme, placed by its time."""
     start, end, label = interval.start, interval.end, escape(interval.label)
     left, width = 100 * start / seconds, 100 * (end - start) / seconds
     return (
@@ -125,11 +128,12 @@ def block(interval: Interval, seconds: float, facts: str) -> str:
 
 
 def kind(label: str) -> str:
+    """The player's CSS class of a phoneme: vowel or other."""
     return "vowel" if label.lstrip("ˈˌ") in VOWELS else "other"
 
 
 def grips(words: Sequence[Interval], seconds: float) -> str:
-    """What the edges of words are held by."""
+    """The player's handles at the edges of words, by which a visitor drags them."""
     return (
         '<div class="clock-grips">'
         + "".join(
@@ -143,7 +147,7 @@ def grips(words: Sequence[Interval], seconds: float) -> str:
 
 
 def edges(words: Sequence[Interval]) -> Iterator[tuple[float, int | str, int | str, str]]:
-    """Times where words end and begin: the time, the word that ends, the word that begins, and a name for it."""
+    """Times where words of the player end and begin: the time, the word that ends, the one that begins, and a name."""
     if not words:
         return
     yield words[0].start, "", 0, f"start of {words[0].label}"

@@ -1,4 +1,4 @@
-"""What the page asks for: speech, speech again with other times, and dubbed subtitles, each within limits."""
+"""What the web page asks for: speech, speech again with other times, and dubbed subtitles, each within limits."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from clock_attention.speech.dubbing.slot import CueReport, Delivery
 from clock_attention.speech.dubbing.subtitles import parse_subtitles
 from clock_attention.speech.dubbing.track import DubOptions, dub_in_steps
 from clock_attention.speech.model.aligned import AlignedModel
-from clock_attention.speech.voice.folder import VoiceError
 from clock_attention.speech.voice.pacing import parse_duration
 from clock_attention.speech.voice.request import Request
 from clock_attention.speech.voice.speech import Speech, join
 from clock_attention.speech.voice.voice import AUTOREGRESSIVE, Voice
+from clock_attention.speech.voice.voice_folder import VoiceError
 
 logger = logging.getLogger(__name__)
 
@@ -36,7 +36,7 @@ KEPT = 24  # results whose files can still be downloaded
 
 
 class Dubbed(NamedTuple):
-    """Dubbed subtitles: what became of the cues, and the files to take home."""
+    """Dubbed subtitles as the web page gets them: the report of the cues, and files to download."""
 
     reports: list[CueReport]
     seconds: float
@@ -46,14 +46,14 @@ class Dubbed(NamedTuple):
 
 
 class Step(NamedTuple):
-    """All that has been spoken so far."""
+    """All that has been spoken so far for the web page: speech and its figure."""
 
     speech: Speech
     complete: bool
 
 
 class Times(NamedTuple):
-    """A text and the times of its words, as they were dragged on the page."""
+    """A text and the times of its words, as a visitor dragged them on the web page."""
 
     text: str
     seconds: float
@@ -79,7 +79,7 @@ class Times(NamedTuple):
 
 
 class Speaker:
-    """Serves the page: checks requests, speaks, keeps the files of the most recent ones."""
+    """Serves the web page: checks requests, speaks, keeps the files of the most recent ones."""
 
     def __init__(self, voice: Voice, *, vocoder: str = "auto", most_characters: int = MOST_CHARACTERS) -> None:
         self.vocoder = vocoder
@@ -210,6 +210,7 @@ class Speaker:
 
 
 def within_limit(duration: str) -> float:
+    """Seconds of a duration typed on the web page; refused above the page's limit."""
     seconds = parse_duration(duration.strip())
     if seconds > LONGEST:
         raise ValueError(f"duration: got {seconds:g} s; the page speaks for {LONGEST:g} s at most")

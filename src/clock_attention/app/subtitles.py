@@ -1,4 +1,4 @@
-"""Dubbed subtitles on the page: the sound, its cues on the axis of time, and what to do about those that do not fit."""
+"""The web page's player of dubbed subtitles: sound, cues on the time axis, and advice about those that do not fit."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ The tickets, the bags and the dog are still upstairs.
 
 
 def progress(finished: int, total: int) -> str:
-    """How far it is."""
+    """HTML of the web page while subtitles are dubbed: how many cues are done."""
     return (
         f'<div class="clock-progress" role="status"><progress max="{total}" value="{finished}"></progress>'
         f"<span>{finished} of {total} cues</span></div>"
@@ -48,7 +48,7 @@ def progress(finished: int, total: int) -> str:
 
 
 def dubbed_player(dubbed: Dubbed, fastest: float) -> str:
-    """HTML of dubbed subtitles; the scripts of the other players follow this one, too."""
+    """HTML of the web page's player of dubbed subtitles; the scripts of the other players serve it, too."""
     minimum = round(dubbed.seconds * PIXELS_PER_SECOND)
     return f"""
 <figure class="clock-player clock-dubbed" aria-label="Dubbed subtitles">
@@ -64,7 +64,7 @@ def dubbed_player(dubbed: Dubbed, fastest: float) -> str:
 
 
 def encoded(path: str) -> str:
-    """The sound as FLAC, which is exact and half as large."""
+    """The dubbed sound for the web page's player as FLAC in base64, which is exact and half as large as WAV."""
     wave, rate = soundfile.read(path, dtype="int16")
     buffer = io.BytesIO()
     soundfile.write(buffer, wave, rate, subtype="PCM_16", format="FLAC")
@@ -72,6 +72,7 @@ def encoded(path: str) -> str:
 
 
 def ruler(seconds: float) -> str:
+    """The time ruler above the cues in the web page's player of dubbed subtitles."""
     step = 5 if seconds > 20 else 1
     return (
         '<div class="clock-ruler" aria-hidden="true">'
@@ -84,6 +85,7 @@ def ruler(seconds: float) -> str:
 
 
 def cue_blocks(reports: Sequence[CueReport], seconds: float) -> str:
+    """HTML of the dubbed cues as blocks on the time axis of the web page, in lanes where they overlap."""
     free = [0.0] * LANES  # when each lane is free again
     found = []
     for report in reports:
@@ -102,6 +104,7 @@ def cue_blocks(reports: Sequence[CueReport], seconds: float) -> str:
 
 
 def caption(reports: Sequence[CueReport], fastest: float) -> str:
+    """The caption of dubbed subtitles on the web page: seconds, cues, paces, and how many do not fit."""
     found = summary(reports)
     parts = [f"<b>{found['seconds']:.2f} s</b>", f"{found['cues']} cues"]
     if found["fastest_pace"] is not None:
@@ -115,7 +118,7 @@ def caption(reports: Sequence[CueReport], fastest: float) -> str:
 
 
 def attention(reports: Sequence[CueReport], fastest: float) -> str:
-    """What to cut, cue by cue."""
+    """The web page's list of subtitles that need attention: what to cut, cue by cue."""
     wrong = [report for report in reports if report.status in (FAST, IMPOSSIBLE)]
     if not wrong:
         return ""

@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from clock_attention.commands.align_folder import align_folder, folder_of
-from clock_attention.commands.aligning import SHOWN, adapted, bar, check_not_an_input, say, warn
+from clock_attention.commands.align_inputs import SHOWN, adapted, check_not_an_input
 from clock_attention.commands.speak import decoded
-from clock_attention.commands.terminal import clear_errors, option
+from clock_attention.commands.terminal import bar, clear_errors, option, say, warn
 from clock_attention.timestamps import FORMATS
 
 if TYPE_CHECKING:
     from clock_attention.speech.aligner import AlignedRecording, Aligner
-    from clock_attention.speech.aligner.batch import AlignmentJob, Options
-    from clock_attention.speech.corpus.checks import Recording
+    from clock_attention.speech.aligner.alignment_jobs import AlignmentJob, Options
+    from clock_attention.speech.corpus.recording_checks import Recording
 
 
 def align(
@@ -67,8 +67,8 @@ def align(
     The exit status is 1 where something could not be aligned; everything else is written.
     """
     with clear_errors():
-        from clock_attention.speech.aligner.batch import Options
-        from clock_attention.speech.aligner.outputs import CUES
+        from clock_attention.speech.aligner.alignment_files import CUES
+        from clock_attention.speech.aligner.alignment_jobs import Options
 
         if cues not in CUES:
             raise ValueError(f"--cues: got {cues!r}, expected {' or '.join(CUES)}")
@@ -107,16 +107,17 @@ def align(
 
 
 def lexicon_digest(path: Path | None) -> str:
-    """Of a lexicon that can be read; of others, opening the aligner says what is wrong."""
+    """For `align`: the hash of a lexicon that can be read; of others, opening the aligner says what is wrong."""
     return hashlib.sha256(path.read_bytes()).hexdigest() if path is not None and path.is_file() else ""
 
 
 def opener(model: Path | None, lexicon: Path | None) -> partial[Aligner]:
-    """What opens the aligner, here and in other processes."""
+    """For `align`: a function that opens the aligner, here and in other processes."""
     return partial(open_aligner, model, lexicon)
 
 
 def open_aligner(model: Path | None, lexicon: Path | None) -> Aligner:
+    """For `align`: the aligner that --model and --lexicon name."""
     from clock_attention.speech.aligner import Aligner
     from clock_attention.speech.text.lexicon import load_lexicon
     from clock_attention.speech.text.phonemizers import phonemizer
@@ -130,6 +131,7 @@ def open_aligner(model: Path | None, lexicon: Path | None) -> Aligner:
 
 
 def known_format(name: str) -> str:
+    """For `align`: the file format that --format names, in any case."""
     known = {suffix.lower().lstrip("."): suffix for suffix in FORMATS}
     try:
         return known[name.lower().lstrip(".")]
@@ -139,8 +141,9 @@ def known_format(name: str) -> str:
 
 
 def only_recording(audio: Path, text: str | None, text_file: Path | None) -> Recording:
+    """For `align` with one recording: the audio and its text, from --text, --text-file or beside it."""
     from clock_attention.speech.aligner.recordings import read_transcript, transcript_of
-    from clock_attention.speech.corpus.checks import Recording
+    from clock_attention.speech.corpus.recording_checks import Recording
 
     if text is not None and text_file is not None:
         raise ValueError("got --text and --text-file: choose one")
@@ -162,10 +165,10 @@ def only_recording(audio: Path, text: str | None, text_file: Path | None) -> Rec
 
 
 def only_job(recording: Recording, out: Sequence[Path], suffixes: Sequence[str], plot: Path | None) -> AlignmentJob:
-    """The files of one recording, all checked before anything is done."""
-    from clock_attention.speech.aligner.batch import AlignmentJob
-    from clock_attention.speech.aligner.outputs import check_format
-    from clock_attention.speech.audio.panels import check_figure_path
+    """For `align` with one recording: its output files, all checked before anything is done."""
+    from clock_attention.speech.aligner.alignment_files import check_format
+    from clock_attention.speech.aligner.alignment_jobs import AlignmentJob
+    from clock_attention.speech.audio.figure_panels import check_figure_path
 
     audio = Path(recording.path)
     outputs = []
@@ -183,8 +186,9 @@ def only_job(recording: Recording, out: Sequence[Path], suffixes: Sequence[str],
 
 
 def align_file(job: AlignmentJob, opened: partial[Aligner], *, adapt: bool, options: Options) -> None:
-    from clock_attention.speech.aligner.batch import align_one
-    from clock_attention.speech.audio.wave import audio_seconds
+    """Align one recording with a progress bar, and print what was written."""
+    from clock_attention.speech.aligner.alignment_jobs import align_one
+    from clock_attention.speech.audio.sound_reading import audio_seconds
 
     began = time.monotonic()
     aligner = opened()
@@ -202,7 +206,7 @@ def align_file(job: AlignmentJob, opened: partial[Aligner], *, adapt: bool, opti
 
 
 def warn_of(aligned: AlignedRecording, threshold: float) -> None:
-    """Where text and recording differ."""
+    """Warnings of `align`: where text and recording differ."""
     if not aligned.fits:
         warn(f"the text does not fit the recording (score {aligned.score:.2f}, expected at least {threshold:.2f})")
     for flag in aligned.flags[:SHOWN]:

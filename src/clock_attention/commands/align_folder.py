@@ -8,18 +8,19 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from clock_attention.commands.aligning import SHOWN, adapted, bar, check_not_an_input, say, warn
-from clock_attention.commands.terminal import complaints
+from clock_attention.commands.align_inputs import SHOWN, adapted, check_not_an_input
+from clock_attention.commands.terminal import bar, complaints, say, warn
 from clock_attention.timestamps import FORMATS
 
 if TYPE_CHECKING:
     from clock_attention.speech.aligner import Aligner
-    from clock_attention.speech.aligner.batch import AlignmentJob, Options, Outcome
-    from clock_attention.speech.corpus.checks import Recording
+    from clock_attention.speech.aligner.alignment_jobs import AlignmentJob, Options, Outcome
+    from clock_attention.speech.corpus.recording_checks import Recording
     from clock_attention.speech.corpus.store import Rejection
 
 
 def folder_of(out: Sequence[Path]) -> Path | None:
+    """For `align` with many recordings: the one folder that -o names."""
     if len(out) > 1:
         raise ValueError("-o: got several, expected one folder, and formats with --format")
     if out and out[0].suffix.lower() in [suffix.lower() for suffix in FORMATS]:
@@ -39,9 +40,9 @@ def align_folder(
     overwrite: bool,
     jobs: int | None,
 ) -> int:
-    """Align everything that can be; the number of recordings that could not."""
+    """Align every recording of a folder that can be; returns the number of those that could not."""
     from clock_attention.files import locked, make_folder
-    from clock_attention.speech.aligner.batch import FAILED, TABLE, Outcome, Table, align_all, default_workers
+    from clock_attention.speech.aligner.alignment_jobs import FAILED, TABLE, Outcome, Table, align_all, default_workers
     from clock_attention.speech.aligner.recordings import find_recordings
 
     began = time.monotonic()
@@ -72,8 +73,8 @@ def align_folder(
 def jobs_of(
     recordings: Sequence[Recording], out: Path | None, suffixes: Sequence[str], plot: Path | None
 ) -> list[AlignmentJob]:
-    """Files are named after the recordings, beside them or in a folder with the same folders inside."""
-    from clock_attention.speech.aligner.batch import AlignmentJob
+    """For `align` with many recordings: output files, named after the recordings, beside them or in a folder."""
+    from clock_attention.speech.aligner.alignment_jobs import AlignmentJob
 
     jobs = []
     for recording in recordings:
@@ -87,11 +88,13 @@ def jobs_of(
 
 
 def rejected(rejection: Rejection) -> str:
+    """For `align` with many recordings: why one was rejected, as a row of the table says it."""
     return rejection.detail if rejection.reason == "no transcript" else f"{rejection.reason}: {rejection.detail}"
 
 
 def summarize(rows: Any, without_audio: Sequence[Path], table: Path, earlier: int, began: float) -> int:
-    from clock_attention.speech.aligner.batch import FAILED
+    """Print the failures and counts of `align` with many recordings; returns the number of failures."""
+    from clock_attention.speech.aligner.alignment_jobs import FAILED
 
     failures: list[Outcome] = [row for row in rows if row.status == FAILED]
     for row in failures[:SHOWN]:

@@ -29,17 +29,17 @@ from rich.table import Table
 from clock_attention.commands.terminal import clear_errors, console
 from clock_attention.own_voice.gather import Gathering, read_gathered
 from clock_attention.speech.audio.mel import MelConfig
-from clock_attention.speech.corpus import features, shards
 from clock_attention.speech.corpus import prepare as preparation
-from clock_attention.speech.corpus.alignment import align_store
-from clock_attention.speech.corpus.checks import CheckBounds
-from clock_attention.speech.corpus.download import LJSPEECH, fetch
-from clock_attention.speech.corpus.features import Settings
+from clock_attention.speech.corpus import shards
+from clock_attention.speech.corpus.feature_extraction import Item, Settings
 from clock_attention.speech.corpus.ljspeech import read_folder
+from clock_attention.speech.corpus.ljspeech_download import LJSPEECH, fetch
+from clock_attention.speech.corpus.recording_checks import CheckBounds
 from clock_attention.speech.corpus.sources import find_sources
 from clock_attention.speech.corpus.splits import SPLITS
 from clock_attention.speech.corpus.store import FeatureStore, Rejection
-from clock_attention.speech.corpus.summary import CorpusStatistics, draw_summary
+from clock_attention.speech.corpus.store_alignment import align_store
+from clock_attention.speech.corpus.store_statistics import CorpusStatistics, draw_summary
 from clock_attention.speech.corpus.teacher import generate_readings
 from clock_attention.speech.text.lexicon import load_lexicon
 
@@ -183,7 +183,7 @@ def align(
 ) -> None:
     """Find durations of phonemes and pitch of frames, which the training preset `small` learns from."""
     from clock_attention.speech.aligner import Aligner
-    from clock_attention.speech.aligner.model import SHIPPED
+    from clock_attention.speech.aligner.network import SHIPPED
 
     with clear_errors():
         if not (store / "store.json").exists() and (store / "metadata.csv").exists():
@@ -218,12 +218,13 @@ def align(
 
 
 def model_name(folder: Path) -> str:
-    """Changes with the files of a model."""
+    """For `corpus align`: a name of the aligner's model that changes with its files."""
     files = sorted(path for path in Path(folder).iterdir() if path.is_file())
     return hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()[:16]
 
 
 def shortened(text: str) -> str:
+    """For the tables of `corpus`: a text of at most 60 characters."""
     return text if len(text) <= 60 else text[:59] + "…"
 
 
@@ -282,7 +283,7 @@ def stats(
 
 
 def run(
-    items: Sequence[features.Item],
+    items: Sequence[Item],
     out: Path,
     settings: Settings,
     *,
@@ -292,7 +293,7 @@ def run(
     rejected: Sequence[Rejection] = (),
     hours: float | None = None,
 ) -> FeatureStore:
-    """Prepare with a progress bar, then print what was made and what was rejected."""
+    """Prepare a corpus with a progress bar, then print what was made and what was rejected."""
     started = time.monotonic()
     with progress_bar(len(items), hours) as report:
         store = preparation.prepare(
@@ -308,7 +309,7 @@ def run(
 
 @contextmanager
 def progress_bar(items: int, hours: float | None) -> Iterator[Callable[[shards.Progress], None]]:
-    """A bar over utterances, or over audio where the amount of audio is the goal."""
+    """The progress bar of `corpus`: over utterances, or over hours of audio where those are the goal."""
     columns = (
         SpinnerColumn(),
         BarColumn(),
@@ -334,6 +335,7 @@ def progress_bar(items: int, hours: float | None) -> Iterator[Callable[[shards.P
 
 
 def show_rejected(rejected: Sequence[Rejection], out: Path) -> None:
+    """Print the table of utterances that `corpus` left out, by reason."""
     if not rejected:
         return
     table = Table(title=f"{len(rejected)} left out (all listed in {out / 'rejected.jsonl'})")

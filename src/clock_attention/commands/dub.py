@@ -17,6 +17,8 @@ MOST_SHOWN = 12  # faults on the terminal; the report has all
 
 
 class Overlaps(str, Enum):
+    """Choices of `dub --overlaps`: cues that share time are mixed, or end where the next begins."""
+
     mix = "mix"
     trim = "trim"
 
@@ -60,8 +62,8 @@ def dub(
         from clock_attention.speech.dubbing.subtitles import read_subtitles
         from clock_attention.speech.dubbing.track import DubOptions
         from clock_attention.speech.dubbing.track import dub as speak_all
-        from clock_attention.speech.voice.figure import check_figure_path
         from clock_attention.speech.voice.pacing import parse_duration
+        from clock_attention.speech.voice.speech_figure import check_figure_path
 
         if plot is not None:
             check_figure_path(plot)
@@ -92,6 +94,7 @@ def dub(
 
 
 def show(console: Any, lines: list[str], last: str) -> None:
+    """Print the report of `dub`: cues that need attention, up to a number, and the counts."""
     more = len(lines) - 1 - MOST_SHOWN
     shown = [
         *lines[: MOST_SHOWN + 1],

@@ -70,7 +70,7 @@ def evaluate(
     nodes: Nodes = 1,
 ) -> None:
     """Speak prompts, recognise the speech, and score the transcripts."""
-    from clock_attention.evaluation.pipeline.sound import with_sound
+    from clock_attention.evaluation.pipeline.sound_measures import with_sound
     from clock_attention.evaluation.systems.opening import open_systems
     from clock_attention.evaluation.systems.systems import Length
 
@@ -151,6 +151,7 @@ def sweep(
 
 
 def use_threads(threads: int | None) -> None:
+    """Set torch's threads to what --threads of `evaluate` says."""
     if threads:
         import torch
 
@@ -180,7 +181,7 @@ def open_session(
     predictors: Sequence[str] | None,
     **options: Any,
 ) -> Session:
-    """The vocoder and recognizers that all of these systems share."""
+    """For `evaluate` and `sweep`: the session with the vocoder and recognizers that the options name."""
     from clock_attention.evaluation.pipeline.chain import ChainSpec
     from clock_attention.evaluation.pipeline.session import Session, shared_mel
 
@@ -189,7 +190,7 @@ def open_session(
 
 
 def show(evaluations: Sequence[Evaluation], differences: bool = True) -> None:
-    """Tables: error rates, alignment, differences."""
+    """Print the tables of `evaluate`: error rates, alignment, differences."""
     from clock_attention.evaluation.report.tables import alignment_table, difference_table, score_table, sound_table
 
     # Files and pipes are no narrower than a table needs.
@@ -211,7 +212,7 @@ def show(evaluations: Sequence[Evaluation], differences: bool = True) -> None:
 
 
 def file_name(evaluation: Evaluation) -> str:
-    """Another one for another system, length, list, state of training, vocoder or recognizer."""
+    """Name of the result file of `evaluate`: by system, length, list, state of training, vocoder and recognizer."""
     from clock_attention.evaluation.digest import digest
 
     prompts = [(result.id, result.text) for result in evaluation.results]

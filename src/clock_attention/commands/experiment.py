@@ -90,6 +90,7 @@ def experiment(
 
 
 def named_folders(texts: Sequence[str], option: str) -> dict[str, Path]:
+    """For `experiment`: NAME=FOLDER options as folders by name."""
     folders = {}
     for text in texts:
         name, equals, folder = text.partition("=")
@@ -100,9 +101,9 @@ def named_folders(texts: Sequence[str], option: str) -> dict[str, Path]:
 
 
 def show_plan(planned: Experiment) -> None:
-    """Stages, what is left of each, and the commands that do the same."""
+    """Print the plan of `experiment`: stages, what is left of each, and the commands that do the same."""
     from clock_attention.evaluation.experiment.journal import changed, refuse_other_options
-    from clock_attention.evaluation.pipeline.watching import duration
+    from clock_attention.evaluation.pipeline.progress import duration
 
     stages, journal = planned.stages(), journal_of(planned)
     refuse_other_options(planned, journal)
@@ -124,7 +125,7 @@ def show_plan(planned: Experiment) -> None:
 
 
 def as_command(job: StageJob) -> list[str]:
-    """The `clock-attention` command that does the same as a job."""
+    """The `clock-attention` command line that does the same as a job of the experiment."""
     from clock_attention.evaluation.experiment import jobs
 
     match job:
@@ -156,6 +157,7 @@ def as_command(job: StageJob) -> list[str]:
 
 
 def repeated(option: str, values: Sequence[object]) -> list[str]:
+    """An option of a command line given once for each value."""
     return [part for value in values for part in (option, str(value))]
 
 
@@ -163,7 +165,7 @@ UNIMPORTANT = ("--workers", "--threads", "--lists")  # options that change no re
 
 
 def journal_of(planned: Experiment) -> Journal:
-    """The journal of an experiment; one of version 0.2 or earlier holds command lines instead of jobs."""
+    """The journal of an experiment's folder; one of version 0.2 or earlier holds command lines instead of jobs."""
     from clock_attention.evaluation.experiment.journal import read_journal
 
     journal = read_journal(planned.out)
@@ -176,7 +178,7 @@ def journal_of(planned: Experiment) -> Journal:
 
 
 def essence(arguments: Sequence[str]) -> list[str]:
-    """A command without the options that only say how it is to be run."""
+    """A command line of an old experiment without the options that only say how it is to be run."""
     kept: list[str] = []
     places = iter(arguments)
     for argument in places:

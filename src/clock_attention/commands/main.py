@@ -20,7 +20,7 @@ except ModuleNotFoundError as error:
 
 
 class Command(NamedTuple):
-    """Where a sub-command is defined, and its help line, shown without importing it."""
+    """Where a sub-command of `clock-attention` is defined, and its help line, shown without importing it."""
 
     module: str
     name: str
@@ -105,7 +105,7 @@ COMMANDS = {
 
 
 class LazyGroup(TyperGroup):
-    """Imports a sub-command when it is called: importing torch takes seconds, which `--help` does not need."""
+    """The group of all sub-commands; imports one when it is called, because importing torch takes seconds."""
 
     def list_commands(self, ctx: Any) -> list[str]:
         return list(COMMANDS)
@@ -119,7 +119,7 @@ class LazyGroup(TyperGroup):
 
 
 def load(name: str) -> Any:
-    """The sub-command itself; says what to install where it needs something that is missing."""
+    """Import a sub-command; says what to install where it needs something that is missing."""
     module, attribute, _, extra = COMMANDS[name]
     try:
         found = getattr(import_module(module), attribute)
@@ -142,6 +142,7 @@ app = typer.Typer(cls=LazyGroup, no_args_is_help=True, pretty_exceptions_show_lo
 
 
 def print_version(asked: bool) -> None:
+    """`clock-attention --version`."""
     if asked:
         typer.echo(f"clock-attention {__version__}")
         raise typer.Exit
@@ -157,6 +158,7 @@ def overview(
 
 
 def main() -> None:
+    """Entry point of the `clock-attention` command."""
     # On SIGTERM, close and remove unfinished files, as after Ctrl-C.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     try:

@@ -15,11 +15,15 @@ from clock_attention.commands.terminal import one_line_errors
 
 
 class SoundFormat(str, Enum):
+    """Sound formats of the chapters that `read` writes."""
+
     wav = "wav"
     flac = "flac"
 
 
 class Timestamps(str, Enum):
+    """Timestamp formats of the chapters that `read` writes."""
+
     json = "json"
     textgrid = "TextGrid"
     srt = "srt"

@@ -87,7 +87,7 @@ def serve(
 
 
 def api_key(file: Path | None) -> str | None:
-    """From a file, else from the environment."""
+    """For `serve`: the key that clients must send, from a file, else from the environment."""
     try:
         key = os.environ.get(KEY) if file is None else file.read_text("utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:
@@ -98,5 +98,5 @@ def api_key(file: Path | None) -> str | None:
 
 
 def body_limit(characters: int) -> int:
-    """Bytes of a request with a text of so many characters, all of them escaped, and its options."""
+    """For `serve`: bytes of a request with a text of so many characters, all of them escaped, and its options."""
     return max(ServerLimits.body, 12 * characters + 16 * 1024)

@@ -22,6 +22,8 @@ PIPE = "-"
 
 
 class Decoding(str, Enum):
+    """Choices of `speak --decoding`."""
+
     parallel = "parallel"
     autoregressive = "autoregressive"
 
@@ -75,8 +77,8 @@ def speak(
         with quick_loading():
             import torch
 
-            from clock_attention.speech.voice.outputs import Outputs
             from clock_attention.speech.voice.request import Request
+            from clock_attention.speech.voice.speech_files import Outputs
             from clock_attention.speech.voice.voice import Voice
 
         outputs = Outputs(sys.stdout.buffer if out == PIPE else Path(out), mel=mel, timestamps=timestamps, plot=plot)
@@ -119,7 +121,7 @@ def speak(
 
 
 def wanted_text(text: str | None, file: Path | None) -> str:
-    """The text from the command line, a file, or standard input."""
+    """For `speak`: the text from the command line, a file, or standard input."""
     if file is not None and text is not None:
         raise ValueError("got a text and --file: choose one")
     if text is not None and text != PIPE:
@@ -135,6 +137,7 @@ def wanted_text(text: str | None, file: Path | None) -> str:
 
 
 def decoded(content: bytes, name: str) -> str:
+    """For `speak`: bytes of a file or of standard input as UTF-8 text, or an error that names it."""
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -143,7 +146,7 @@ def decoded(content: bytes, name: str) -> str:
 
 @contextmanager
 def quick_loading() -> Iterator[None]:
-    """Garbage collection off during imports: saves a second, half of it at exit."""
+    """For `speak`: garbage collection off during imports, which saves a second, half of it at exit."""
     gc.disable()
     try:
         yield
@@ -154,7 +157,7 @@ def quick_loading() -> Iterator[None]:
 
 @contextmanager
 def progress(console: Console, sentences: int) -> Iterator[Any]:
-    """A bar over sentences, for texts that have several; call what it yields after each."""
+    """For `speak`: a progress bar over sentences, for texts that have several; call what it yields after each."""
     columns = (
         TextColumn("speaking"),
         BarColumn(),

@@ -1,4 +1,4 @@
-"""Console output and error reporting of the commands."""
+"""The terminal: messages, warnings, errors and progress bars of all commands."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import typer
 from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
 # ":x:" in a file name is not an emoji, and "[/b]" in an id is no markup.
 console = Console(emoji=False, markup=False)
@@ -18,12 +20,23 @@ complaints = Console(stderr=True, emoji=False, markup=False)  # standard output 
 
 
 def complain(error: Exception) -> None:
+    """Print an error on the terminal, in red."""
     complaints.print(f"error: {error}", style="bold red", markup=False, highlight=False, soft_wrap=True)
+
+
+def say(line: str) -> None:
+    """Print a line on the terminal's standard error; standard output is for results."""
+    complaints.print(line, highlight=False, soft_wrap=True)
+
+
+def warn(line: str) -> None:
+    """Print a warning on the terminal, in yellow."""
+    complaints.print(f"warning: {line}", style="yellow", highlight=False, soft_wrap=True)
 
 
 @contextmanager
 def clear_errors() -> Iterator[None]:
-    """User errors and Ctrl-C end with one sentence instead of a traceback."""
+    """For commands: user errors and Ctrl-C end with one sentence on the terminal instead of a traceback."""
     try:
         yield
     except (ValueError, OSError, ImportError) as error:
@@ -36,7 +49,7 @@ def clear_errors() -> Iterator[None]:
 
 @contextmanager
 def option(name: str) -> Iterator[None]:
-    """An error about an argument as one about the option that gave it."""
+    """For commands: an error about an argument as one about the command-line option that gave it."""
     try:
         yield
     except (ValueError, OSError) as error:
@@ -44,8 +57,17 @@ def option(name: str) -> Iterator[None]:
 
 
 @contextmanager
+def bar(what: str, total: float) -> Iterator[Any]:
+    """A progress bar on the terminal; call what it yields with how much is done."""
+    columns = (TextColumn(what), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=complaints, transient=True, disable=not complaints.is_terminal) as progress:
+        task = progress.add_task(what, total=total)
+        yield lambda done: progress.update(task, completed=done)
+
+
+@contextmanager
 def one_line_errors(console: Console) -> Iterator[None]:
-    """Mistakes end with one sentence on standard error, and warnings are one line each."""
+    """For commands: mistakes end with one sentence on the terminal, and warnings are one line each."""
 
     def say(kind: str, message: object, style: str) -> None:
         line = " ".join(str(message).split())

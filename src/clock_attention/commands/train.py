@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from clock_attention.commands.terminal import complain, console, option
-from clock_attention.speech.corpus.joined import open_corpora
+from clock_attention.speech.corpus.joined_stores import open_corpora
 from clock_attention.speech.model.config import AlignedConfig
 from clock_attention.speech.training.config import RunConfig, load_preset
 from clock_attention.speech.training.transfer import Start
@@ -76,7 +76,7 @@ def train(
 def chosen_config(
     preset: str | None, changes: list[str], out: Path, resume: bool, start: Start | None = None
 ) -> RunConfig:
-    """The preset with changes; a resumed run uses its stored configuration with the changes applied.
+    """For `train`: the preset with --set changes; a resumed run has its stored configuration, changed.
 
     A run that starts from a voice has the voice's model.
     """
@@ -155,7 +155,7 @@ def export(
 
 
 def write_runtime(source: str, target: Path, licence: str, checkpoint: str, vocoder: str) -> str:
-    """Export a voice or a run for the runtime; returns the message for the user."""
+    """For `export --runtime`: export a voice or a run for the runtime without torch; returns the message."""
     try:
         from clock_attention.runtime.export import export_runtime
     except ModuleNotFoundError as error:
@@ -169,7 +169,7 @@ def write_runtime(source: str, target: Path, licence: str, checkpoint: str, voco
 
 
 def write_onnx(source: str, target: Path, licence: str, checkpoint: str) -> str:
-    """Export a voice or a run; returns the message for the user."""
+    """For `export` to .onnx: export a voice or a run; returns the message for the user."""
     try:
         from clock_attention.speech.voice.onnx_export import export_onnx
     except ModuleNotFoundError as error:

@@ -21,11 +21,13 @@ def vocoder() -> None:
 
 
 def report(step: int, measured: dict[str, float]) -> None:
+    """Print the losses of a step of `vocoder train`."""
     if step % 25 == 0 or step == 1:
         console.print(f"step {step}: " + ", ".join(f"{name} {value:.3f}" for name, value in measured.items()))
 
 
 def done(made: Path) -> None:
+    """Print the folder of the vocoder that was made, and how to use it."""
     console.print(f"{made}\nuse it: clock-attention speak TEXT --vocoder {made}", highlight=False)
 
 

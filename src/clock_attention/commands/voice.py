@@ -18,7 +18,7 @@ from clock_attention.own_voice.create import STAGES, OnStageProgress
 from clock_attention.own_voice.create import create as run_creation
 from clock_attention.own_voice.order import Order
 from clock_attention.own_voice.report import REPORT, measures_table
-from clock_attention.speech.voice.folder import CARD, VoiceCard, VoiceError, read_card, shipped_voices
+from clock_attention.speech.voice.voice_folder import CARD, VoiceCard, VoiceError, read_card, shipped_voices
 
 app = typer.Typer(help="Make a voice from your recordings.", no_args_is_help=True)
 
@@ -127,7 +127,7 @@ def create(
 
 @contextmanager
 def progress() -> Iterator[OnStageProgress]:
-    """One line a stage with the time left in it; training shows its own."""
+    """For `voice create`: one line a stage with the time left in it; training shows its own."""
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     stage = ""
     with Progress(*columns, console=console) as bar:
@@ -166,6 +166,7 @@ def voices(
 
 
 def described(card: VoiceCard, path: Path) -> tuple[str, ...]:
+    """For `voices`: one voice as a row of the table, with origin, licence and measures."""
     measures, provenance = card.measures or {}, card.provenance
     origin = (
         provenance.corpus if provenance.start is None else f"{provenance.corpus}, from the voice {provenance.start}"

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from clock_attention.evaluation.scoring.similarity import INSTALL, Embedding
-from clock_attention.speech.audio.level import NOISY
+from clock_attention.evaluation.scoring.speaker_similarity import INSTALL, Embedding
+from clock_attention.speech.audio.loudness import NOISY
 
 FEWEST_SECONDS = 180.0  # below, there is hardly one of each sound
 FEW_SECONDS = 600.0

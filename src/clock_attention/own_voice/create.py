@@ -17,7 +17,7 @@ import torch
 
 from clock_attention.evaluation.prompts import read_prompts
 from clock_attention.evaluation.scoring.recognizers import load_recognizer
-from clock_attention.evaluation.scoring.similarity import load_encoder
+from clock_attention.evaluation.scoring.speaker_similarity import load_encoder
 from clock_attention.files import locked
 from clock_attention.own_voice.checks import Clip, require_enough, require_one_speaker, require_quiet
 from clock_attention.own_voice.gather import Gathered, Gathering
@@ -27,16 +27,17 @@ from clock_attention.own_voice.report import write_card, write_voice_report
 from clock_attention.own_voice.spread import MOST_SPREAD, energy_spread
 from clock_attention.own_voice.stages import StageResult, Stages, digest_of
 from clock_attention.speech.aligner import Aligner
-from clock_attention.speech.aligner.model import SHIPPED
-from clock_attention.speech.audio.wave import Wave, load_audio
-from clock_attention.speech.corpus.alignment import align_store
+from clock_attention.speech.aligner.network import SHIPPED
+from clock_attention.speech.audio.sound_reading import load_audio
+from clock_attention.speech.audio.wave import Wave
 from clock_attention.speech.corpus.cutting import TimedWord
-from clock_attention.speech.corpus.features import Settings
+from clock_attention.speech.corpus.feature_extraction import Settings
 from clock_attention.speech.corpus.grammar import generate_sentences
 from clock_attention.speech.corpus.ljspeech import read_folder
 from clock_attention.speech.corpus.prepare import prepare
 from clock_attention.speech.corpus.sources import find_sources
 from clock_attention.speech.corpus.store import FeatureStore
+from clock_attention.speech.corpus.store_alignment import align_store
 from clock_attention.speech.model.aligned import AlignedModel
 from clock_attention.speech.training.config import RunConfig, load_preset
 from clock_attention.speech.training.loop import train

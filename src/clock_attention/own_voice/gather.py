@@ -15,9 +15,10 @@ from typing import Any, Protocol
 import numpy as np
 
 from clock_attention.files import make_folder, write_atomically
-from clock_attention.speech.audio.level import loudness, speech_above_noise, with_loudness
-from clock_attention.speech.audio.sound_file import save_sound
-from clock_attention.speech.audio.wave import Wave, load_audio
+from clock_attention.speech.audio.loudness import loudness, speech_above_noise, with_loudness
+from clock_attention.speech.audio.sound_reading import load_audio
+from clock_attention.speech.audio.sound_writing import save_sound
+from clock_attention.speech.audio.wave import Wave
 from clock_attention.speech.corpus.cutting import LONGEST_PIECE, Cut, TimedWord, pieces_by_level, pieces_by_words
 from clock_attention.speech.corpus.sources import Source
 from clock_attention.speech.corpus.store import Rejection, write_rows

@@ -8,17 +8,18 @@ from typing import Any
 
 import numpy as np
 
-from clock_attention.evaluation.scoring.metrics import mean_with_interval, score_sentences
+from clock_attention.evaluation.scoring.bootstrap import mean_with_interval
+from clock_attention.evaluation.scoring.error_rates import score_sentences
 from clock_attention.evaluation.scoring.opinion import load_predictor
 from clock_attention.evaluation.scoring.recognizers import load_recognizer
 from clock_attention.evaluation.scoring.sharpness import sharpness
-from clock_attention.evaluation.scoring.similarity import Embedding, load_encoder, similarity
+from clock_attention.evaluation.scoring.speaker_similarity import Embedding, load_encoder, similarity
 from clock_attention.evaluation.systems.systems import measures_of
-from clock_attention.speech.audio.level import with_loudness
-from clock_attention.speech.audio.sound_file import save_sound
+from clock_attention.speech.audio.loudness import with_loudness
+from clock_attention.speech.audio.sound_writing import save_sound
 from clock_attention.speech.audio.wave import Wave
-from clock_attention.speech.corpus.audio import StoreAudio
 from clock_attention.speech.corpus.store import FeatureStore
+from clock_attention.speech.corpus.store_audio import StoreAudio
 from clock_attention.speech.voice.speech import Speech
 from clock_attention.speech.voice.voice import Voice
 

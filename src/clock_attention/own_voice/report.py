@@ -16,7 +16,7 @@ from clock_attention.evaluation.report.document import (
 )
 from clock_attention.files import replacing, write_atomically
 from clock_attention.speech.training.progress import read_log
-from clock_attention.speech.voice.folder import CARD, read_card
+from clock_attention.speech.voice.voice_folder import CARD, read_card
 
 if TYPE_CHECKING:
     from clock_attention.own_voice.order import Order

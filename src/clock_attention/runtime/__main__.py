@@ -8,6 +8,7 @@ from pathlib import Path
 
 
 def main() -> int:
+    """The command `python -m clock_attention.runtime`: speak without torch."""
     parser = argparse.ArgumentParser(prog="python -m clock_attention.runtime", description="Speak without torch.")
     parser.add_argument("voice", help="folder made by `clock-attention export --runtime`")
     parser.add_argument("text", nargs="?", help="what to say; without it, standard input is read")

@@ -18,7 +18,7 @@ from clock_attention.speech.voice.voice import Voice
 
 
 def export_runtime(voice: Voice, folder: str | Path, *, vocoder: str | Path = "auto") -> Path:
-    """Write a folder for `clock_attention.runtime.load`; complete or not at all."""
+    """Write an exported voice for `clock_attention.runtime.load`: ONNX graphs and `runtime.json`, or nothing."""
     folder, model, language = Path(folder), voice.model, voice.language
     if not isinstance(model, AlignedModel):
         raise ValueError(

@@ -20,12 +20,12 @@ MOST_BYTES = 1_000_000  # of the card
 
 
 class RuntimeVoiceError(ValueError):
-    """A folder that is not an exported voice, or not one that this version can use."""
+    """A folder that is not an exported voice of the runtime, or not one that this version can use."""
 
 
 @dataclass(frozen=True)
 class RuntimeCard:
-    """Contents of `runtime.json`."""
+    """Contents of `runtime.json`, in the folder of an exported voice."""
 
     format: int
     symbols: tuple[str, ...]
@@ -53,6 +53,7 @@ NUMBERS = {
 
 
 def read_card(folder: Path) -> RuntimeCard:
+    """`runtime.json` of an exported voice's folder, checked."""
     path = folder / CARD
     try:
         content = path.read_bytes()

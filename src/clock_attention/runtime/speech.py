@@ -8,16 +8,16 @@ from pathlib import Path
 
 import numpy as np
 
-from clock_attention.speech.audio.sound_file import save_sound
+from clock_attention.speech.audio.sound_writing import save_sound
 from clock_attention.speech.audio.wave import Wave
 from clock_attention.speech.text.phonemes import Phonemes, joined
-from clock_attention.speech.text.tiers import save_speech_timestamps, spoken_tiers, word_intervals
+from clock_attention.speech.text.timestamp_tiers import save_speech_timestamps, spoken_tiers, word_intervals
 from clock_attention.timestamps import Alignment, Interval
 
 
 @dataclass(frozen=True)
 class RuntimeSpeech:
-    """One sentence of a stream, or all of it; as `Speech` of the torch package, without mel and clocks."""
+    """Speech of the runtime: one sentence of a stream, or all of it; as `Speech` with torch, without mel and clocks."""
 
     text: str
     audio: Wave
@@ -49,7 +49,7 @@ class RuntimeSpeech:
 
 
 def join(pieces: Sequence[RuntimeSpeech], text: str) -> RuntimeSpeech:
-    """Pieces of a stream as one."""
+    """Pieces of a stream of the runtime as one speech."""
     phonemes = joined(piece.phonemes for piece in pieces)
     durations = np.concatenate([piece.alignment.durations for piece in pieces])
     sentences: list[Interval] = []

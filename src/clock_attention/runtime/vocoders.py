@@ -1,4 +1,4 @@
-"""Mel to waveform with ONNX Runtime and NumPy."""
+"""Vocoders of the runtime: mel to waveform with ONNX Runtime and NumPy."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ SOURCE = 4
 
 
 class OnnxSession(Protocol):
-    """What is used of an ONNX session."""
+    """What the runtime's vocoders use of an ONNX session."""
 
     def run(self, outputs: Any, inputs: dict[str, Any]) -> list[Any]: ...
 
 
 class WaveVocoder:
-    """A graph from mel to waveform, such as HiFi-GAN, in pieces with their surroundings, which join without a seam."""
+    """An ONNX graph from mel to waveform, such as HiFi-GAN, in pieces with their surroundings: no seam."""
 
     def __init__(self, session: OnnxSession, hop: int, context: int) -> None:
         self._session, self.hop, self.context = session, hop, context
@@ -43,7 +43,7 @@ class WaveVocoder:
 
 
 class OnnxHarmonicVocoder:
-    """A graph that draws spectra; pulses at the pitch and free phases fill them, as in the package's vocoder."""
+    """The harmonic vocoder in the runtime: an ONNX graph draws spectra; pulses and free phases fill them."""
 
     def __init__(self, session: OnnxSession, hop: int, sample_rate: int) -> None:
         self._session, self.hop = session, hop
@@ -77,7 +77,7 @@ class OnnxHarmonicVocoder:
 
 
 def excitation(frequency: NDArray[np.float32]) -> Wave:
-    """Pulses over the inner hops of F0 (N + 2,), 0 where unvoiced.  (N · HOP,)"""
+    """NumPy version for the runtime: pulses over the inner hops of F0 (N + 2,), 0 where unvoiced.  (N · HOP,)"""
     double = frequency.astype(np.float64)
     share = (np.arange(HOP) + 0.5) / HOP - 0.5  # from the middle of a hop, in hops
     near, before, after = double[1:-1, None], double[:-2, None], double[2:, None]
@@ -90,7 +90,7 @@ def excitation(frequency: NDArray[np.float32]) -> Wave:
 
 
 def pulses(phase: NDArray[np.float32], frequency: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Σ cos(2π h · phase) over harmonics below the highest, in closed form, the next one faded in."""
+    """NumPy version for the runtime: Σ cos(2π h · phase) over harmonics below the highest, the next one faded in."""
     angle = np.float32(2 * math.pi) * phase
     count = np.floor(np.float32(HIGHEST_HARMONIC) / frequency)
     below = 2 * np.sin(angle / 2)
@@ -102,7 +102,7 @@ def pulses(phase: NDArray[np.float32], frequency: NDArray[np.float32]) -> NDArra
 
 @cache
 def resampling() -> NDArray[np.float32]:
-    """(INPUT + 2 TAPS, OUTPUT): from 24,000 to 22,050 Hz, a windowed sinc that ends at the lower rate's limit."""
+    """NumPy matrix for the runtime (INPUT + 2 TAPS, OUTPUT): 24,000 to 22,050 Hz by a windowed sinc."""
     place = np.arange(OUTPUT)[None] * INPUT / OUTPUT + TAPS
     distance = np.arange(INPUT + 2 * TAPS)[:, None] - place
     cut = 0.97 * OUTPUT / INPUT
@@ -112,6 +112,7 @@ def resampling() -> NDArray[np.float32]:
 
 
 def resampled(wave: Wave) -> Wave:
+    """The runtime vocoder's waveform at 22,050 Hz instead of 24,000."""
     samples = np.concatenate([np.zeros(TAPS, np.float32), wave])
     pieces = (len(samples) - 2 * TAPS) // INPUT
     windows = np.lib.stride_tricks.sliding_window_view(samples, INPUT + 2 * TAPS)[::INPUT][:pieces]

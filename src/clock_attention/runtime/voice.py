@@ -44,7 +44,7 @@ from clock_attention.timestamps import Alignment, Interval
 
 
 class RuntimeVoice:
-    """A loaded voice: `speak` and `stream`."""
+    """A loaded voice of the runtime, without torch: `speak` and `stream`."""
 
     def __init__(self, folder: Path, *, threads: int | None = None) -> None:
         self.path = folder
@@ -183,6 +183,7 @@ class RuntimeVoice:
 
 
 def session(path: Path, threads: int | None) -> onnxruntime.InferenceSession:
+    """An ONNX Runtime session for one graph of an exported voice."""
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3
     # Threads that wait busily take the machine from everything else.
@@ -196,5 +197,5 @@ def session(path: Path, threads: int | None) -> onnxruntime.InferenceSession:
 
 
 def load(folder: str | Path, *, threads: int | None = None) -> RuntimeVoice:
-    """The voice in a folder that `clock-attention export --runtime` has written."""
+    """Load an exported voice: the folder that `clock-attention export --runtime` has written."""
     return RuntimeVoice(Path(folder), threads=threads)

@@ -60,7 +60,7 @@ SPEECH_ANSWERS: dict[int | str, dict[str, Any]] = {
 
 @dataclass(frozen=True)
 class Desk:
-    """What all interfaces share: the voices, their vocoder and the engine."""
+    """What all of the server's interfaces share: the voices, their vocoder and the engine."""
 
     voices: Mapping[str, Voice]  # the first is the default
     vocoder: str | Vocoder
@@ -83,7 +83,7 @@ class Desk:
 
 
 class ClosingStream(StreamingResponse):
-    """A stream that has an end, and whose source is closed when the client leaves, wherever that happens."""
+    """An HTTP response that streams, ends, and closes its source when the client leaves, wherever that happens."""
 
     def __init__(self, content: AsyncGenerator[bytes, None], *, media_type: str, seconds: float) -> None:
         super().__init__(content, media_type=media_type)
@@ -104,7 +104,7 @@ def http_application(
     api_key: str | None = None,
     lifespan: Callable[[FastAPI], AbstractAsyncContextManager[None]] | None = None,
 ) -> FastAPI:
-    """The application. Put a `Guard` in front of it."""
+    """The HTTP application (FastAPI) with all its endpoints. Put a `Guard` in front of it."""
     # The interactive pages would fetch their scripts from elsewhere: only the description itself is served.
     application = FastAPI(
         title="clock-attention",
@@ -186,7 +186,7 @@ def http_application(
 
 
 def task_of(desk: Desk, body: schema.SpeechRequest) -> SpeechTask:
-    """The task that a request asks for, or an error that says what is wrong with it."""
+    """The engine's task for an HTTP request to speak, or an error that says what is wrong with it."""
     if body.model not in (schema.MODEL, *schema.OPENAI_MODELS):
         raise ApiError(
             404, f"there is no model {body.model!r} here, only {schema.MODEL!r}", param="model", code="model_not_found"
@@ -208,7 +208,7 @@ def task_of(desk: Desk, body: schema.SpeechRequest) -> SpeechTask:
 
 
 def named_voice(voices: Mapping[str, Voice], name: str | None) -> Voice:
-    """The voice of this name; the first one without a name, or for one of OpenAI's."""
+    """The voice that an HTTP request names; the first one without a name, or for one of OpenAI's."""
     if name is not None and name in voices:
         return voices[name]
     if name is None or name in schema.OPENAI_VOICES:
@@ -217,6 +217,7 @@ def named_voice(voices: Mapping[str, Voice], name: str | None) -> Voice:
 
 
 def voice_entry(name: str, voice: Voice) -> schema.VoiceEntry:
+    """A voice as the HTTP endpoint /v1/voices lists it."""
     return schema.VoiceEntry(
         id=name,
         name=name,
@@ -227,7 +228,7 @@ def voice_entry(name: str, voice: Voice) -> schema.VoiceEntry:
 
 
 async def while_present(request: Request, work: Any) -> Any:
-    """The result of `work`, which is given up when the client leaves."""
+    """The result of `work`, which is given up when the HTTP client leaves."""
     task = asyncio.ensure_future(work)
     leaving = asyncio.ensure_future(departure(request))
     try:
@@ -245,13 +246,14 @@ async def while_present(request: Request, work: Any) -> Any:
 
 
 async def departure(request: Request) -> None:
+    """Returns when the HTTP client has left."""
     while (await request.receive())["type"] != "http.disconnect":
         pass
 
 
 @dataclass(frozen=True)
 class AnswerPart:
-    """What one sentence adds to an answer."""
+    """What one sentence adds to an HTTP answer."""
 
     sound: bytes
     seconds: float = 0.0
@@ -263,7 +265,7 @@ class AnswerPart:
 async def spoken_parts(
     first: Speech, rest: AsyncGenerator[Any, None], encoder: Encoder
 ) -> AsyncGenerator[AnswerPart, None]:
-    """Sentences as bytes, and a last part that closes the file."""
+    """Sentences of a speech job as parts of an HTTP answer, and a last part that closes the file."""
     reached = 0.0
     try:
         piece: Speech | None = first
@@ -282,10 +284,12 @@ async def spoken_parts(
 
 
 async def collected(parts: AsyncGenerator[AnswerPart, None]) -> list[AnswerPart]:
+    """All sentences of a speech job as one HTTP answer."""
     return [part async for part in parts]
 
 
 async def sound_alone(parts: AsyncGenerator[AnswerPart, None]) -> AsyncGenerator[bytes, None]:
+    """The sound of HTTP answer parts, as they come."""
     try:
         async for part in parts:
             if part.sound:
@@ -295,7 +299,7 @@ async def sound_alone(parts: AsyncGenerator[AnswerPart, None]) -> AsyncGenerator
 
 
 async def events(parts: AsyncGenerator[AnswerPart, None], timestamps: bool) -> AsyncGenerator[bytes, None]:
-    """OpenAI's server-sent events. Tokens are phonemes of the text and mel frames of the speech."""
+    """OpenAI's server-sent events of a speech job. Tokens are phonemes of the text and mel frames of the speech."""
     phonemes = frames = 0
     try:
         async for part in parts:
@@ -314,15 +318,17 @@ async def events(parts: AsyncGenerator[AnswerPart, None], timestamps: bool) -> A
 
 
 def line_of(event: schema.Json) -> bytes:
+    """One server-sent event as a line of an HTTP answer."""
     return f"data: {json.dumps(event, ensure_ascii=False)}\n\n".encode()
 
 
 def as_json(tiers: Mapping[str, list[Interval]]) -> schema.Json:
+    """Tiers of timestamps as JSON of an HTTP answer."""
     return {name: [asdict(interval) for interval in intervals] for name, intervals in tiers.items()}
 
 
 def timed(parts: list[AnswerPart], encoder: Encoder) -> schema.Json:
-    """Sound and timestamps in one answer."""
+    """An HTTP answer with sound and timestamps together."""
     tiers: dict[str, list[Interval]] = {}
     for part in parts:
         for name, intervals in (part.tiers or {}).items():

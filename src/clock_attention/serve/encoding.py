@@ -10,7 +10,7 @@ import numpy as np
 import soundfile
 import soxr
 
-from clock_attention.speech.audio.sound_file import UNKNOWN_LENGTH, wav_header
+from clock_attention.speech.audio.sound_writing import UNKNOWN_LENGTH, wav_header
 from clock_attention.speech.audio.wave import Wave
 
 MP3_COMPRESSION = 0.6  # of 0 … 1: about 64 kbit/s, which hides nothing of one voice at 22.05 kHz
@@ -18,7 +18,7 @@ MP3_COMPRESSION = 0.6  # of 0 … 1: about 64 kbit/s, which hides nothing of one
 
 @dataclass(frozen=True)
 class AudioFormat:
-    """An answer's format. Formats without a container of libsndfile are plain 16-bit samples."""
+    """An audio format of the server's answers. Those without a container of libsndfile are plain 16-bit samples."""
 
     media_type: str
     container: str | None = None
@@ -36,7 +36,7 @@ AUDIO_FORMATS = {
 
 
 class Encoder:
-    """Takes sentences and returns the bytes that are ready.
+    """Encodes sentences in an audio format, and returns the bytes that are ready.
 
     Lengths in headers are only known at the end: `whole` has them. A stream says that its length is unknown (WAV) or
     leaves it out (MP3, at a constant bit rate, from which players work it out); Opus has none. FLAC without a length is

@@ -26,19 +26,19 @@ STOP_POLL = 0.2  # seconds between looks whether the engine has been closed
 
 
 class BusyError(Exception):
-    """As many requests wait as may: try again later."""
+    """The engine's queue is full: try again later."""
 
 
 class LateError(Exception):
-    """The deadline passed before the speech was complete."""
+    """The deadline of a speech job passed before it was complete."""
 
 
 class ClosedError(Exception):
-    """The engine is stopping."""
+    """The engine is stopping and takes no more jobs."""
 
 
 class StreamedSentence(Protocol):
-    """A sentence of a stream, as `Speech`."""
+    """A sentence that the engine has spoken, as `Speech`."""
 
     @property
     def seconds(self) -> float: ...
@@ -50,7 +50,7 @@ Sink = Callable[[Any], None]  # takes pieces, then None or the exception that en
 
 @dataclass(eq=False)
 class SpeechJob:
-    """One request under way. `cancel` it when nobody waits any longer."""
+    """One request in the engine's queue or under way. `cancel` it when nobody waits any longer."""
 
     speak: Speak
     sink: Sink
@@ -69,7 +69,7 @@ class SpeechJob:
 
 
 class Engine:
-    """Speaks jobs in order of arrival, `workers` of them at a time."""
+    """The engine: speaks jobs in order of arrival, `workers` of them at a time."""
 
     def __init__(self, *, workers: int = 1, limits: ServerLimits | None = None, metrics: Metrics | None = None) -> None:
         if workers < 1:
@@ -209,6 +209,7 @@ class Engine:
 
 
 def late(job: SpeechJob) -> Exception:
+    """The error of a job whose deadline has passed: it never left the engine's queue, or takes too long."""
     seconds = job.deadline - job.submitted
     if not job.begun:
         return BusyError(f"no worker was free within {seconds:.3g} seconds: try again in a moment")

@@ -23,7 +23,7 @@ WRONG = "invalid_request_error"
 
 
 class ApiError(Exception):
-    """An answer that is not a success."""
+    """An error answer of the server, in OpenAI's form."""
 
     def __init__(self, status: int, message: str, *, param: str | None = None, code: str | None = None) -> None:
         super().__init__(message)
@@ -32,6 +32,7 @@ class ApiError(Exception):
 
 
 def kind(status: int) -> str:
+    """OpenAI's name for the kind of an error with this HTTP status."""
     if status == 429:
         return "rate_limit_error"
     if status == 401:
@@ -40,7 +41,7 @@ def kind(status: int) -> str:
 
 
 def sentence(message: str) -> str:
-    """One line with a stop, and with a capital unless it begins with the name of a parameter."""
+    """An error message as one line with a stop, and a capital unless it begins with the name of a parameter."""
     message = " ".join(message.split())
     if not RE_PARAMETER.match(message):
         message = message[:1].upper() + message[1:]
@@ -48,7 +49,7 @@ def sentence(message: str) -> str:
 
 
 def as_api_error(error: BaseException) -> ApiError:
-    """What a client is told of an exception; unexpected ones are logged and kept to ourselves."""
+    """What a client is told of an exception, as an error; unexpected ones are logged and kept to ourselves."""
     if isinstance(error, ApiError):
         return error
     if isinstance(error, BusyError):
@@ -64,6 +65,7 @@ def as_api_error(error: BaseException) -> ApiError:
 
 
 def answer(error: ApiError) -> JSONResponse:
+    """An error as an HTTP response, with the headers that belong to its status."""
     headers = {"Retry-After": str(RETRY_AFTER)} if error.status in (429, 503) else {}
     if error.status == 401:
         headers["WWW-Authenticate"] = "Bearer"
@@ -71,12 +73,12 @@ def answer(error: ApiError) -> JSONResponse:
 
 
 def refusal_body(status: int, reason: str) -> tuple[str, bytes]:
-    """For the guard in front of the application."""
+    """The body of an error with which the guard in front of the application refuses a request."""
     return "application/json", ErrorAnswer(error=ApiError(status, reason).fault).model_dump_json().encode()
 
 
 def install_error_handlers(application: FastAPI) -> None:
-    """Let every error of an application be answered in this form."""
+    """Let every error of a FastAPI application be answered in OpenAI's form."""
 
     async def wrong_request(request: Request, error: Exception) -> JSONResponse:
         assert isinstance(error, RequestValidationError)
@@ -98,6 +100,7 @@ def install_error_handlers(application: FastAPI) -> None:
 
 
 def as_validation_error(faults: Sequence[Any]) -> ApiError:
+    """Pydantic's faults in a request as one error that names the parameter."""
     first = faults[0]
     place = [str(part) for part in first["loc"] if part != "body"]
     if first["type"] == "json_invalid":

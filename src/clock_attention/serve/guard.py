@@ -24,7 +24,7 @@ Application = Callable[[Message, Receive, Send], Awaitable[None]]
 
 
 class RefusedError(Exception):
-    """A request whose body is longer or comes more slowly than allowed."""
+    """A request that the guard refuses: its body is longer or comes more slowly than allowed."""
 
     def __init__(self, status: int, reason: str) -> None:
         super().__init__(reason)
@@ -32,12 +32,12 @@ class RefusedError(Exception):
 
 
 def plain_text(status: int, reason: str) -> tuple[str, bytes]:
-    """Media type and body of a refusal."""
+    """Media type and body with which the guard refuses a request."""
     return "text/plain; charset=utf-8", reason.encode()
 
 
 class Guard:
-    """ASGI middleware in front of an application."""
+    """The guard in front of an application (ASGI middleware): checks host, origin, key, size and pace of requests."""
 
     def __init__(
         self,
@@ -132,16 +132,19 @@ class Guard:
 
 
 def without_port(host: str) -> str:
+    """The host name in a Host header that the guard checks."""
     if host.startswith("["):
         return host[1:].partition("]")[0]
     return host.partition(":")[0]
 
 
 def is_wildcard(address: str) -> bool:
+    """Whether a server listens on all addresses, so that the guard cannot know its names."""
     return is_address(address) and ipaddress.ip_address(address).is_unspecified
 
 
 def is_address(name: str) -> bool:
+    """Whether a host name that the guard checks is an IP address."""
     try:
         ipaddress.ip_address(name)
     except ValueError:

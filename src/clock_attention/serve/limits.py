@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class ServerLimits:
-    """Limits of a server; each is refused with a sentence that names it."""
+    """Limits of a server: length of texts, of speech and of queues; each is refused with a sentence that names it."""
 
     characters: int = 4096  # of a text, as in OpenAI's interface
     seconds: float = 600.0  # of speech in one answer

@@ -10,7 +10,7 @@ SECONDS = (0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100)
 
 
 class Metrics:
-    """Counters of one engine and of the interfaces in front of it."""
+    """Prometheus counters of one engine and of the interfaces in front of it."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()

@@ -20,7 +20,7 @@ LONGEST = 1e6  # seconds, before the server's own limit is looked at
 
 
 class VoiceId(BaseModel):
-    """A voice by its id, as OpenAI's custom voices are given."""
+    """A voice by its id in a request, as OpenAI's custom voices are given."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
@@ -28,7 +28,7 @@ class VoiceId(BaseModel):
 
 
 class TimedLabel(BaseModel):
-    """A labelled stretch of time in seconds."""
+    """A labelled stretch of time in seconds, in an answer with timestamps."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
@@ -99,7 +99,7 @@ class TimedSpeech(BaseModel):
 
 
 class Fault(BaseModel):
-    """An error as OpenAI's clients expect it."""
+    """An error in the JSON that OpenAI's clients expect."""
 
     message: str
     type: str

@@ -28,7 +28,7 @@ KEEP_ALIVE = 15  # seconds
 
 
 class Counted:
-    """Counts answers by status; a stream that breaks off ends without its last chunk, so that the client notices."""
+    """ASGI middleware of the server that counts answers by status, and breaks off a broken stream visibly."""
 
     def __init__(self, application: Any, metrics: Metrics) -> None:
         self.application, self.metrics = application, metrics
@@ -65,7 +65,7 @@ def guarded_application(
     wyoming: str | None = None,
     patience: float = 30.0,
 ) -> Any:
-    """The HTTP application behind its guard; Wyoming starts and stops with it."""
+    """The HTTP application behind its guard; the Wyoming server starts and stops with it."""
 
     @asynccontextmanager
     async def lifespan(application: FastAPI) -> AsyncIterator[None]:
@@ -87,7 +87,7 @@ def guarded_application(
 
 
 def listening(host: str, port: int) -> socket.socket:
-    """A socket that listens, or an error that says why not."""
+    """A socket that the server listens on, or an error that says why not."""
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
         return socket.create_server((host, port), family=family, backlog=128)

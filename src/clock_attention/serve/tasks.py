@@ -1,4 +1,4 @@
-"""A request as something the engine can run."""
+"""A request to speak as a task that a thread of the engine runs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class SpeechTask:
-    """A text, a voice and how to say it. Called in a worker's thread: reading the text takes time, too."""
+    """A text, a voice and how to say it, as a task for the engine. Reading the text takes time, too, so it is part."""
 
     voice: Voice
     vocoder: Vocoder

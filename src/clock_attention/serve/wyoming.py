@@ -37,7 +37,7 @@ RE_STOP = re.compile(r"[.!?…][\"'”’)\]]*\s+|\n+")
 
 
 class BoundedReader:
-    """A stream of which no single event can be large: lengths come from the client."""
+    """The stream of a Wyoming client, of which no event can be large: lengths come from the client."""
 
     def __init__(self, reader: asyncio.StreamReader, most_bytes: int) -> None:
         self._reader, self._most_bytes = reader, most_bytes
@@ -55,7 +55,7 @@ class BoundedReader:
 
 
 class Handler(AsyncEventHandler):
-    """One client."""
+    """One client of the Wyoming protocol."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, desk: Desk) -> None:
         super().__init__(BoundedReader(reader, desk.engine.limits.body), writer)  # type: ignore[arg-type]
@@ -148,7 +148,7 @@ class Handler(AsyncEventHandler):
 
 
 def complete_part(text: str) -> tuple[str, str]:
-    """What of a growing text can be spoken already, and the rest: cut where more text cannot change the sentence."""
+    """The part of a text growing by Wyoming events that can be spoken already, and the rest; cut between sentences."""
     for stop in reversed(list(RE_STOP.finditer(text))):
         before, after = text[: stop.end()], text[stop.end() :]
         # "Dr. " is no end, and whether "no. " is one depends on what follows.
@@ -158,7 +158,7 @@ def complete_part(text: str) -> tuple[str, str]:
 
 
 def info(desk: Desk) -> Info:
-    """What this server offers."""
+    """What this server offers, as the Wyoming protocol describes it."""
     source = Attribution(name="clock-attention", url="https://arxiv.org/abs/2509.14678")
     voices = [
         TtsVoice(
@@ -187,7 +187,7 @@ def info(desk: Desk) -> Info:
 
 
 def wyoming_server(uri: str) -> AsyncServer:
-    """A server for tcp://HOST:PORT or unix:///PATH."""
+    """A Wyoming server for tcp://HOST:PORT or unix:///PATH."""
     if not uri.startswith(("tcp://", "unix://")):
         raise ValueError(f"wyoming: got {uri!r}, expected an address such as tcp://127.0.0.1:10200")
     try:

@@ -16,7 +16,7 @@ from clock_attention.evaluation.report.figures import (
     draw_system,
     new_figure,
 )
-from clock_attention.evaluation.scoring.metrics import ConfidenceInterval
+from clock_attention.evaluation.scoring.bootstrap import ConfidenceInterval
 from clock_attention.evaluation.systems.systems import VoiceSystem
 from clock_attention.speech.voice.voice import Voice
 from tests.evaluation.evaluations import SWEEP

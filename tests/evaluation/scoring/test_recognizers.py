@@ -24,7 +24,8 @@ from clock_attention.evaluation.scoring.recognizers import (
     fingerprint,
     load_recognizer,
 )
-from clock_attention.speech.audio.wave import Wave, load_audio
+from clock_attention.speech.audio.sound_reading import load_audio
+from clock_attention.speech.audio.wave import Wave
 
 
 class Counting(BaseRecognizer):

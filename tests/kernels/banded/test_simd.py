@@ -1,10 +1,10 @@
-"""Vectors of eight numbers: the compiled operations are those of NumPy (`simulated`), edge cases included."""
+"""Vectors of eight numbers: the compiled operations are those of NumPy (`simd_numpy`), edge cases included."""
 
 import numba
 import numpy as np
 import pytest
 
-from clock_attention.kernels.banded import simd, simulated
+from clock_attention.kernels.banded import simd, simd_numpy
 
 BINARY = ("add", "subtract", "larger", "smaller")
 
@@ -35,20 +35,20 @@ def compiled(source, target, like):
 
 def simulate(source, dtype):
     a, b = source[:8], source[8:]
-    like, address = dtype(1), simulated.pointer(source.ctypes.data, source[0])
+    like, address = dtype(1), simd_numpy.pointer(source.ctypes.data, source[0])
     with np.errstate(all="ignore"):
         parts = [
-            simulated.absolute(a),
-            simulated.root(simulated.absolute(a)),
-            simulated.exponential(a),
-            simulated.logarithm(simulated.absolute(a)),
-            *(getattr(simulated, name)(a, b) for name in BINARY),
-            simulated.keep_from(a, b, a),
-            simulated.keep_first(a, 3, -1.0),
-            simulated.splat(simulated.total(a), like),
-            simulated.splat(simulated.largest(b), like),
-            np.array([simulated.get(simulated.shift(address, 3), 2), 1, 0, 0, 0, 0, 0, 0], dtype),
-            *simulated.transpose(a, b, a, b, a, b, a, b),
+            simd_numpy.absolute(a),
+            simd_numpy.root(simd_numpy.absolute(a)),
+            simd_numpy.exponential(a),
+            simd_numpy.logarithm(simd_numpy.absolute(a)),
+            *(getattr(simd_numpy, name)(a, b) for name in BINARY),
+            simd_numpy.keep_from(a, b, a),
+            simd_numpy.keep_first(a, 3, -1.0),
+            simd_numpy.splat(simd_numpy.total(a), like),
+            simd_numpy.splat(simd_numpy.largest(b), like),
+            np.array([simd_numpy.get(simd_numpy.shift(address, 3), 2), 1, 0, 0, 0, 0, 0, 0], dtype),
+            *simd_numpy.transpose(a, b, a, b, a, b, a, b),
         ]
     return np.concatenate(parts)
 
@@ -67,5 +67,5 @@ def test_compiled_operations_equal_numpy(dtype):
 
 
 def test_every_operation_has_a_counterpart_in_numpy():
-    assert all(hasattr(simd, name) and hasattr(simulated, name) for name in simulated.OPERATIONS)
-    assert simd.LANES == simulated.LANES
+    assert all(hasattr(simd, name) and hasattr(simd_numpy, name) for name in simd_numpy.OPERATIONS)
+    assert simd.LANES == simd_numpy.LANES

@@ -14,7 +14,7 @@ import numpy as np
 from clock_attention.speech.aligner.aligner import Aligner
 from clock_attention.speech.aligner.emissions import Emissions
 from clock_attention.speech.aligner.features import HOP
-from clock_attention.speech.aligner.inventory import STATES, sounds
+from clock_attention.speech.aligner.phone_classes import STATES, sounds
 from clock_attention.speech.text.phonemizers import phonemizer
 
 LEVELS = 256  # of the code; silence is 1, so that no frame is without signal

@@ -6,7 +6,7 @@ import torch
 
 from clock_attention.speech.aligner import Aligner, AlignmentError
 from clock_attention.speech.aligner.adaptation import sure_states
-from clock_attention.speech.aligner.model import AlignerConfig, AlignerNet
+from clock_attention.speech.aligner.network import AlignerConfig, AlignerNet
 from clock_attention.speech.aligner.training import UNKNOWN, Labels, labels_from_phones
 
 TEXT = "Ten men."

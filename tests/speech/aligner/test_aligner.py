@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from clock_attention.speech.aligner import Aligner, AlignmentError
-from clock_attention.speech.aligner.inventory import SILENCE, STATES, sounds, state
-from clock_attention.speech.aligner.model import AlignerConfig, AlignerNet, load_model, save_model
+from clock_attention.speech.aligner.network import AlignerConfig, AlignerNet, load_model, save_model
+from clock_attention.speech.aligner.phone_classes import SILENCE, STATES, sounds, state
 
 RATE = 16000
 TEXT = "She had your dark suit."

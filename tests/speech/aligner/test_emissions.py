@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from clock_attention.speech.aligner.emissions import OTHER_COLUMN, Emissions
-from clock_attention.speech.aligner.inventory import STATES, state
+from clock_attention.speech.aligner.phone_classes import STATES, state
 
 
 def output(columns: list[int]) -> Emissions:

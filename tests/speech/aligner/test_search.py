@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clock_attention.speech.aligner.graph import Unit, build
 from clock_attention.speech.aligner.results import AlignmentError
 from clock_attention.speech.aligner.search import best_path, posterior
+from clock_attention.speech.aligner.search_graph import Unit, build
 
 
 def every_path(scores, change, graph):

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clock_attention.speech.aligner.inventory import CLASSES, PLACE, state
+from clock_attention.speech.aligner.phone_classes import CLASSES, PLACE, state
 from clock_attention.speech.aligner.training import labels_from_phones, targets
 
 

@@ -12,8 +12,8 @@ from typer.testing import CliRunner
 
 from clock_attention.commands.main import app
 from clock_attention.speech.audio.mel import MelConfig
-from clock_attention.speech.audio.wave import load_audio
-from clock_attention.speech.corpus.features import Settings
+from clock_attention.speech.audio.sound_reading import load_audio
+from clock_attention.speech.corpus.feature_extraction import Settings
 from clock_attention.speech.corpus.ljspeech import read_folder
 from clock_attention.speech.corpus.metadata import id_fault
 from clock_attention.speech.corpus.prepare import prepare

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from clock_attention.speech.audio.mel import MelConfig
-from clock_attention.speech.corpus.features import Settings
+from clock_attention.speech.corpus.feature_extraction import Settings
 from clock_attention.speech.corpus.ljspeech import find_audio, read_folder
 from clock_attention.speech.corpus.prepare import prepare
 

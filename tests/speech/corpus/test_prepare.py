@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from clock_attention.speech.corpus import prepare as preparation
-from clock_attention.speech.corpus.features import Settings, Worker
+from clock_attention.speech.corpus.feature_extraction import Settings, Worker
 from clock_attention.speech.corpus.ljspeech import read_folder
 from clock_attention.speech.corpus.prepare import prepare
 from clock_attention.speech.corpus.shards import Progress

@@ -17,7 +17,7 @@ from clock_attention.speech.text.phonemes import (
     Phonemizer,
     UnreadableTextError,
 )
-from clock_attention.speech.voice.folder import CARD
+from clock_attention.speech.voice.voice_folder import CARD
 
 HIBARI = HibariPhonemizer()
 

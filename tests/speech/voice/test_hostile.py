@@ -7,8 +7,8 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from clock_attention.speech.model.config import AlignedConfig, ModelConfig
-from clock_attention.speech.voice.folder import VoiceError, file_digest
 from clock_attention.speech.voice.voice import Voice
+from clock_attention.speech.voice.voice_folder import VoiceError, file_digest
 from tests.speech.voices import tiny_voice
 
 TEXT = "The birch canoe."

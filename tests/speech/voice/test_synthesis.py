@@ -14,12 +14,12 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clock_attention.speech.audio.sound_file import save_sound
+from clock_attention.speech.audio.sound_writing import save_sound
 from clock_attention.speech.text.phonemes import UnreadableTextError
-from clock_attention.speech.voice import folder
-from clock_attention.speech.voice.folder import VoiceError
+from clock_attention.speech.voice import voice_folder
 from clock_attention.speech.voice.pacing import LONGEST_PHRASE
 from clock_attention.speech.voice.voice import Voice
+from clock_attention.speech.voice.voice_folder import VoiceError
 from tests.speech.voices import MPR, tiny_voice
 
 HOP = 256
@@ -327,7 +327,7 @@ def test_sound_and_timestamps_are_saved(voice, hum, tmp_path):
 
 
 def test_the_default_voice_is_the_one_in_the_package(tmp_path, monkeypatch):
-    monkeypatch.setattr(folder.resources, "files", lambda package: tmp_path)
+    monkeypatch.setattr(voice_folder.resources, "files", lambda package: tmp_path)
     with pytest.raises(VoiceError, match="has no default voice: name the folder"):
         Voice.load()
     tiny_voice(tmp_path / "voices" / "default")

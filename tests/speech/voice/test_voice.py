@@ -3,9 +3,9 @@
 import pytest
 
 from clock_attention.speech.text.lexicon import load_lexicon
-from clock_attention.speech.voice.folder import VoiceError
 from clock_attention.speech.voice.request import Request
 from clock_attention.speech.voice.voice import Voice
+from clock_attention.speech.voice.voice_folder import VoiceError
 from tests.speech.voice.test_synthesis import Hum
 from tests.speech.voices import tiny_voice
 

@@ -8,7 +8,8 @@ from clock_attention.evaluation.pipeline.evaluate import Evaluation, counts_phon
 from clock_attention.evaluation.pipeline.sweep import best, best_shared, names, of_system
 from clock_attention.evaluation.report.document import Cells
 from clock_attention.evaluation.report.tables import points
-from clock_attention.evaluation.scoring.metrics import ConfidenceInterval, bootstrap, unpaired_difference
+from clock_attention.evaluation.scoring.bootstrap import ConfidenceInterval, bootstrap
+from clock_attention.evaluation.scoring.error_rates import unpaired_difference
 
 CLOCK, CAUSAL = "parallel-clock", "causal-clock"
 NEAR = 0.03  # of the floor

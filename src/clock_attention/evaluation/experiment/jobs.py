@@ -18,16 +18,16 @@ from rich.console import Console
 
 from clock_attention.evaluation.pipeline.chain import ChainSpec
 from clock_attention.evaluation.pipeline.evaluate import Evaluation
+from clock_attention.evaluation.pipeline.progress import Watch
 from clock_attention.evaluation.pipeline.session import Session, shared_mel
 from clock_attention.evaluation.pipeline.sweep import CAP, parse_range, sweep, write_sweep
-from clock_attention.evaluation.pipeline.watching import Watch
 from clock_attention.evaluation.prompts import LISTS, load_prompts
 from clock_attention.evaluation.report.figures import draw_sample, draw_scores
 from clock_attention.evaluation.systems.opening import open_systems, split_name
 from clock_attention.evaluation.systems.systems import Length, VoiceSystem
 from clock_attention.speech.audio.mel import MelConfig
-from clock_attention.speech.corpus.features import Settings
-from clock_attention.speech.corpus.joined import open_corpora
+from clock_attention.speech.corpus.feature_extraction import Settings
+from clock_attention.speech.corpus.joined_stores import open_corpora
 from clock_attention.speech.corpus.ljspeech import read_folder
 from clock_attention.speech.corpus.prepare import prepare
 from clock_attention.speech.corpus.teacher import generate_readings

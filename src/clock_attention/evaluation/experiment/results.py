@@ -16,7 +16,7 @@ from clock_attention.evaluation.prompts import Prompt
 from clock_attention.evaluation.report.document import AudioSamples, Picture
 from clock_attention.evaluation.report.figures import draw_curves
 from clock_attention.evaluation.systems.systems import Length, System, TeacherSystem, VoiceSystem
-from clock_attention.speech.audio.sound_file import save_sound
+from clock_attention.speech.audio.sound_writing import save_sound
 from clock_attention.speech.vocoder.vocoder import Vocoder, load_vocoder
 from clock_attention.speech.voice.voice import Voice
 

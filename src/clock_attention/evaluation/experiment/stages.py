@@ -33,7 +33,7 @@ from clock_attention.evaluation.experiment.plan import (
     Contestant,
     Preset,
 )
-from clock_attention.evaluation.optional import installed
+from clock_attention.evaluation.optional_packages import installed
 from clock_attention.evaluation.pipeline.cache import require_folder
 from clock_attention.evaluation.pipeline.sweep import best_shared, parse_range, read_sweep
 from clock_attention.evaluation.prompts import SHORT_NAMES

@@ -20,7 +20,7 @@ from clock_attention.evaluation.scoring.recognizers import Recognizer, load_reco
 from clock_attention.evaluation.systems.systems import SystemOutput
 from clock_attention.processes import become_worker
 from clock_attention.speech.audio.mel import MelConfig
-from clock_attention.speech.audio.sound_file import SoundFile
+from clock_attention.speech.audio.sound_writing import SoundFile
 from clock_attention.speech.audio.wave import Wave
 from clock_attention.speech.vocoder.vocoder import Vocoder, load_vocoder
 

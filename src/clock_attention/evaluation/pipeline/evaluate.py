@@ -14,10 +14,8 @@ from clock_attention.evaluation.digest import digest
 from clock_attention.evaluation.pipeline.cache import Cache, CacheEntry
 from clock_attention.evaluation.pipeline.chain import Chain, ChainJob, ChainOutcome, ChainWorkers, kept_audio
 from clock_attention.evaluation.prompts import Prompt
-from clock_attention.evaluation.scoring.faults import pooled_measures
-from clock_attention.evaluation.scoring.metrics import (
-    RESAMPLES,
-    ConfidenceInterval,
+from clock_attention.evaluation.scoring.bootstrap import RESAMPLES, ConfidenceInterval
+from clock_attention.evaluation.scoring.error_rates import (
     Measure,
     Score,
     align,
@@ -25,6 +23,7 @@ from clock_attention.evaluation.scoring.metrics import (
     require_words,
     score_sentences,
 )
+from clock_attention.evaluation.scoring.skips_and_repeats import pooled_measures
 from clock_attention.evaluation.systems.systems import System, SystemOutput
 from clock_attention.files import write_atomically
 

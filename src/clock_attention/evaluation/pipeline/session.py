@@ -13,7 +13,7 @@ from rich.console import Console
 from clock_attention.evaluation.pipeline.cache import Cache, require_folder
 from clock_attention.evaluation.pipeline.chain import ChainSource, ChainWorkers
 from clock_attention.evaluation.pipeline.evaluate import Evaluation, evaluate
-from clock_attention.evaluation.pipeline.watching import Watch
+from clock_attention.evaluation.pipeline.progress import Watch
 from clock_attention.evaluation.prompts import Prompt
 from clock_attention.evaluation.systems.systems import System
 from clock_attention.speech.audio.mel import MelConfig

@@ -15,7 +15,8 @@ from matplotlib.figure import Figure
 from clock_attention.alignment import FloatArray
 from clock_attention.evaluation.pipeline.evaluate import Evaluation
 from clock_attention.evaluation.pipeline.sweep import CAP, SAMPLE, SAMPLE_MPRS, lengths_of, names, of_system
-from clock_attention.evaluation.scoring.metrics import ConfidenceInterval, Measure
+from clock_attention.evaluation.scoring.bootstrap import ConfidenceInterval
+from clock_attention.evaluation.scoring.error_rates import Measure
 from clock_attention.evaluation.systems.systems import Length, VoiceSystem
 from clock_attention.files import replacing
 from clock_attention.speech.training.progress import read_log

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 from clock_attention.evaluation.pipeline.evaluate import Evaluation, counts_phones, paired_difference
 from clock_attention.evaluation.report.document import Cells
-from clock_attention.evaluation.scoring.faults import COUNTED
-from clock_attention.evaluation.scoring.metrics import ConfidenceInterval, Measure
+from clock_attention.evaluation.scoring.bootstrap import ConfidenceInterval
+from clock_attention.evaluation.scoring.error_rates import Measure
+from clock_attention.evaluation.scoring.skips_and_repeats import COUNTED
 
 MEASURES = {  # of the alignment, and their headings
     "word_skips": "words skipped",

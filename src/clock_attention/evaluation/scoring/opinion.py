@@ -14,7 +14,7 @@ from typing import Any, Protocol
 import numpy as np
 import torch
 
-from clock_attention.evaluation.optional import needs
+from clock_attention.evaluation.optional_packages import needs
 from clock_attention.speech.audio.wave import Wave, resample
 
 RATE = 16000

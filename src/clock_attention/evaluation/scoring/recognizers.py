@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
-from clock_attention.evaluation.optional import needs
+from clock_attention.evaluation.optional_packages import needs
 from clock_attention.speech.audio.wave import Wave, resample
 
 # All of them were trained on speech at this rate.

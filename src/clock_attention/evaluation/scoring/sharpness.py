@@ -1,4 +1,4 @@
-"""Is a mel as sharp as a recording's? Movement and variance, and the distance to a reading of the same sentence.
+"""Is a mel as sharp as a recording's? Its movement from frame to frame and from bin to bin, and its variance.
 
 Averaging shows here before it is audible: a model that cannot decide between two sounds predicts their mean, which
 moves less from frame to frame, from bin to bin and over the utterance. Only frames with speech count.
@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 Mel = NDArray[np.floating[Any]]  # log-mel (S, M)
 LOUD = 5.0  # nepers below the loudest frames' mean log-mel: what lies lower is silence
-CEPSTRA = 24
 
 
 @dataclass(frozen=True)
@@ -40,25 +39,3 @@ def sharpness(mel: Mel) -> Sharpness:
         bins=float(np.abs(np.diff(spoken, axis=1)).mean()),
         variance=float(spoken.var(0).mean()),
     )
-
-
-def cepstral_distance(mel: Mel, reference: Mel) -> float:
-    """Mean Euclidean distance of mel cepstra 1 … 24 along the best time warp (DTW), in nepers."""
-    path = warping_path(mel, reference)
-    ours, theirs = cepstra(mel), cepstra(reference)
-    return float(np.linalg.norm(ours[path[:, 0]] - theirs[path[:, 1]], axis=1).mean())
-
-
-def warping_path(mel: Mel, reference: Mel) -> NDArray[np.integer[Any]]:
-    """Pairs of frames (N, 2) along the best time warp of the cepstra, from the first to the last."""
-    from librosa.sequence import dtw
-
-    _, path = dtw(cepstra(mel).T, cepstra(reference).T, metric="euclidean")
-    return np.asarray(path[::-1])
-
-
-def cepstra(mel: Mel) -> NDArray[np.float64]:
-    """Mel cepstra 1 … 24 of each frame: the shape of the spectrum without its level."""
-    from scipy.fft import dct
-
-    return np.asarray(dct(mel.astype(np.float64), axis=1, norm="ortho")[:, 1 : CEPSTRA + 1])

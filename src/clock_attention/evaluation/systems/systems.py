@@ -16,7 +16,7 @@ import torch
 
 from clock_attention.evaluation.digest import digest
 from clock_attention.evaluation.prompts import Prompt
-from clock_attention.evaluation.scoring.faults import measure_alignment, pooled_measures, words_under_a_step
+from clock_attention.evaluation.scoring.skips_and_repeats import measure_alignment, pooled_measures, words_under_a_step
 from clock_attention.speech.audio.mel import MelConfig, MelSpectrogram
 from clock_attention.speech.audio.wave import Wave, resample, trim_silence
 from clock_attention.speech.corpus.store import FeatureStore
@@ -24,10 +24,10 @@ from clock_attention.speech.corpus.teacher import TEACHER_RATE, Teacher, Teacher
 from clock_attention.speech.text.phonemes import Phonemes
 from clock_attention.speech.text.phonemizers import phonemizer
 from clock_attention.speech.voice import synthesis
-from clock_attention.speech.voice.folder import WEIGHTS
 from clock_attention.speech.voice.pacing import Pacing, Phrase, cut_phrases
 from clock_attention.speech.voice.utterance import Utterance, alignment_matrix
 from clock_attention.speech.voice.voice import Voice
+from clock_attention.speech.voice.voice_folder import WEIGHTS
 
 ENDLESS = 1_000_000  # phonemes: no sentence is longer
 

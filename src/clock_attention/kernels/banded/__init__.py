@@ -13,9 +13,9 @@ O(S + T) per head.
     rows      the band, softmax and A·V of blocks of queries
     gradients theirs
     tiles     distances, products and sums of a block of queries and a tile of keys
-    simd      vectors and pointers for Numba; `simulated`: the same in NumPy
+    simd      vectors and pointers for Numba; `simd_numpy`: the same in NumPy
 """
 
-from clock_attention.kernels.banded.choice import attend, attend_clocks, refusal
+from clock_attention.kernels.banded.dispatch import attend, attend_clocks, refusal
 
 __all__ = ["attend", "attend_clocks", "refusal"]

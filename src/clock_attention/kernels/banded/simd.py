@@ -7,7 +7,7 @@ on other machines whatever LLVM makes of it. It needs no compiler on the user's 
 Multiplications and additions may contract to fused ones, nothing else is reordered: a sum over lanes always runs in
 the same order, so results do not depend on what lies beside them.
 
-With NUMBA_DISABLE_JIT=1 all of this is replaced by `simulated`, the same operations in NumPy, and the kernel runs as
+With NUMBA_DISABLE_JIT=1 all of this is replaced by `simd_numpy`, the same operations in NumPy, and the kernel runs as
 plain Python: slow, but open to a debugger, and a test that the compiled code means what it says.
 """
 
@@ -429,6 +429,6 @@ def take_ticket(typingctx: Any, counter: Any) -> Any:
 
 
 if numba.config.DISABLE_JIT:  # type: ignore[attr-defined]
-    from clock_attention.kernels.banded import simulated
+    from clock_attention.kernels.banded import simd_numpy
 
-    globals().update({name: getattr(simulated, name) for name in simulated.OPERATIONS})
+    globals().update({name: getattr(simd_numpy, name) for name in simd_numpy.OPERATIONS})

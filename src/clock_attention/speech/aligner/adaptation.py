@@ -15,7 +15,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from clock_attention.speech.aligner.features import FRAME_SECONDS, RATE, features
-from clock_attention.speech.aligner.model import AlignerNet
+from clock_attention.speech.aligner.network import AlignerNet
 from clock_attention.speech.aligner.results import AlignmentError
 from clock_attention.speech.aligner.training import UNKNOWN, Labels, targets
 from clock_attention.speech.audio.wave import Wave

@@ -15,24 +15,23 @@ from clock_attention.speech.aligner.acoustics import Acoustics
 from clock_attention.speech.aligner.adaptation import adapt
 from clock_attention.speech.aligner.emissions import Emissions
 from clock_attention.speech.aligner.features import FRAME_SECONDS, RATE, normalised_features, spectrogram
-from clock_attention.speech.aligner.finding import find
-from clock_attention.speech.aligner.inventory import sounds
-from clock_attention.speech.aligner.long import align_long
-from clock_attention.speech.aligner.model import SHIPPED, AlignerNet, load_model
+from clock_attention.speech.aligner.long_recordings import align_long
+from clock_attention.speech.aligner.network import SHIPPED, AlignerNet, load_model
+from clock_attention.speech.aligner.phone_classes import sounds
+from clock_attention.speech.aligner.positions import find
 from clock_attention.speech.aligner.results import AlignedRecording, AlignmentError, TokenTimes
-from clock_attention.speech.aligner.tiers import flags_of, phones_of, token_posterior, token_times, words_of
 from clock_attention.speech.aligner.training import Labels
 from clock_attention.speech.aligner.transcript import transcript
-from clock_attention.speech.audio.repair import repaired
-from clock_attention.speech.audio.wave import (
+from clock_attention.speech.aligner.words_and_phones import flags_of, phones_of, token_posterior, token_times, words_of
+from clock_attention.speech.audio.crlf_repair import repaired
+from clock_attention.speech.audio.sound_reading import (
     HIGHEST_RATE,
     LOWEST_RATE,
-    Wave,
     audio_seconds,
     load_audio,
-    resample,
     stream_audio,
 )
+from clock_attention.speech.audio.wave import Wave, resample
 from clock_attention.speech.text.phonemes import Phonemes, UnreadableTextError
 from clock_attention.speech.text.phonemizers import phonemizer
 

@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clock_attention.speech.aligner.acoustics import Acoustics
-from clock_attention.speech.aligner.graph import SearchGraph
-from clock_attention.speech.aligner.inventory import ALSO, HALVES, STATES, state
-from clock_attention.speech.aligner.weights import SearchWeights
+from clock_attention.speech.aligner.phone_classes import ALSO, HALVES, STATES, state
+from clock_attention.speech.aligner.search_graph import SearchGraph
+from clock_attention.speech.aligner.search_weights import SearchWeights
 
 OTHER_COLUMN = STATES  # speech of any kind
 ALSO_WEIGHT = 1.0

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from clock_attention.speech.corpus.checks import Recording
 from clock_attention.speech.corpus.ljspeech import SUFFIXES, read_folder
 from clock_attention.speech.corpus.metadata import read_utf8
+from clock_attention.speech.corpus.recording_checks import Recording
 from clock_attention.speech.corpus.sources import visible
 from clock_attention.speech.corpus.store import Rejection
 

@@ -9,8 +9,8 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from clock_attention.speech.aligner.graph import SearchGraph
 from clock_attention.speech.aligner.results import AlignmentError
+from clock_attention.speech.aligner.search_graph import SearchGraph
 
 MOST_CELLS = 150_000_000  # frames × states: about 600 MB of back pointers
 NEIGHBOURS = 30  # states before and after a path that its alternatives pass through

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 from torch.nn import functional as F
 
-from clock_attention.speech.aligner.inventory import CLASSES, state
+from clock_attention.speech.aligner.phone_classes import CLASSES, state
 
 UNKNOWN = -100  # class of frames that teach nothing
 BLUR = 0.35  # of a neighbouring frame's share in a change: boundaries are not sharper than that

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clock_attention.speech.aligner.emissions import OTHER_COLUMN
-from clock_attention.speech.aligner.graph import SearchGraph, Unit, build
-from clock_attention.speech.aligner.inventory import VOWELS, Sound, is_boundary, sounds
+from clock_attention.speech.aligner.phone_classes import VOWELS, Sound, is_boundary, sounds
+from clock_attention.speech.aligner.search_graph import SearchGraph, Unit, build
 from clock_attention.speech.text.phonemes import NO_WORD, Phonemes
 
 PHONE, PAUSE, OTHER = 0, 1, 2

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from clock_attention.speech.corpus.checks import Recording
 from clock_attention.speech.corpus.metadata import check_row, read_table
+from clock_attention.speech.corpus.recording_checks import Recording
 from clock_attention.speech.corpus.store import Rejection
 
 SUFFIXES = (".wav", ".flac", ".ogg", ".mp3")

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from clock_attention.files import locked, write_atomically
-from clock_attention.speech.corpus.features import Item, Settings, Worker, read_shard, shard_path
+from clock_attention.speech.corpus.feature_extraction import Item, Settings, Worker, read_shard, shard_path
 from clock_attention.speech.corpus.shards import Progress, run_shards
 from clock_attention.speech.corpus.splits import assign_splits
 from clock_attention.speech.corpus.store import (

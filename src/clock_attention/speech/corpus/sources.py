@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from clock_attention.speech.audio.wave import FOREIGN
+from clock_attention.speech.audio.sound_reading import FOREIGN
 from clock_attention.speech.corpus.ljspeech import SUFFIXES, read_folder
 from clock_attention.speech.corpus.metadata import id_fault, read_utf8
 from clock_attention.speech.corpus.store import Rejection

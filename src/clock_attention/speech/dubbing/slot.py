@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from clock_attention.files import write_atomically
-from clock_attention.speech.audio.sound_file import save_sound
+from clock_attention.speech.audio.sound_writing import save_sound
 from clock_attention.speech.dubbing.subtitles import Cue
 from clock_attention.speech.text.phonemes import PAUSES, WORD_BOUNDARY, UnreadableTextError
 from clock_attention.speech.voice.pacing import Pacing

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from clock_attention.speech.text.characters import composed
-from clock_attention.speech.text.tags import unescape
+from clock_attention.speech.text.html_tags import unescape
 
 logger = logging.getLogger(__name__)
 

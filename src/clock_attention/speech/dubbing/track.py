@@ -14,7 +14,7 @@ import numpy as np
 
 from clock_attention.files import locked, make_folder
 from clock_attention.processes import become_worker
-from clock_attention.speech.audio.sound_file import SoundFile, check_sound_path
+from clock_attention.speech.audio.sound_writing import SoundFile, check_sound_path
 from clock_attention.speech.audio.wave import Wave
 from clock_attention.speech.dubbing.slot import CueReport, Delivery, Slot, speak_slot
 from clock_attention.speech.dubbing.subtitles import LONGEST, Cue

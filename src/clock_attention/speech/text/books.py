@@ -13,8 +13,8 @@ from posixpath import dirname, join, normpath
 from urllib.parse import unquote
 
 from clock_attention.speech.text.characters import composed
+from clock_attention.speech.text.html_tags import Tag, tags_and_text
 from clock_attention.speech.text.markup import LINE_TAGS, PARAGRAPH_TAGS
-from clock_attention.speech.text.tags import Tag, tags_and_text
 from clock_attention.speech.text.tokens import word_set
 
 FORMATS = (".txt", ".md", ".epub")

@@ -11,7 +11,7 @@ from typing import Any
 
 from lightning_fabric import Fabric
 
-from clock_attention.speech.model.weights import load_torch
+from clock_attention.speech.model.weight_files import load_torch
 
 logger = logging.getLogger(__name__)
 

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn.functional import leaky_relu
 
 from clock_attention.speech.audio.mel import MEL_PRESETS, MelConfig
-from clock_attention.speech.model.weights import load_torch, weights_fault
+from clock_attention.speech.model.weight_files import load_torch, weights_fault
 from clock_attention.speech.vocoder.checked_weights import read_weights_file
 
 SLOPE = 0.1

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 from clock_attention.files import locked, make_folder, write_atomically
 from clock_attention.speech.text.books import Chapter
 from clock_attention.speech.text.characters import fold
-from clock_attention.speech.voice.outputs import Outputs
 from clock_attention.speech.voice.request import Request
+from clock_attention.speech.voice.speech_files import Outputs
 from clock_attention.timestamps import FORMATS
 
 if TYPE_CHECKING:

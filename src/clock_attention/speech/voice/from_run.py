@@ -18,7 +18,8 @@ from clock_attention.speech.text.lexicon import load_lexicon
 from clock_attention.speech.training.progress import read_log
 from clock_attention.speech.training.run import RunDescription
 from clock_attention.speech.training.transfer import Start
-from clock_attention.speech.voice.folder import (
+from clock_attention.speech.voice.voice import Voice
+from clock_attention.speech.voice.voice_folder import (
     CARD,
     LEXICON,
     WEIGHTS,
@@ -27,7 +28,6 @@ from clock_attention.speech.voice.folder import (
     check_weights,
     file_digest,
 )
-from clock_attention.speech.voice.voice import Voice
 
 
 def export(

@@ -34,7 +34,7 @@ from clock_attention.speech.voice.pacing import (
     share_frames,
 )
 from clock_attention.speech.voice.request import Request, count_words, is_word
-from clock_attention.speech.voice.score import PhraseTiming, TimingRow, paced, requests, solve, split
+from clock_attention.speech.voice.timing import PhraseTiming, TimingRow, paced, requests, solve, split
 
 logger = logging.getLogger(__name__)
 

@@ -10,10 +10,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from clock_attention.speech.audio.sound_file import save_sound
+from clock_attention.speech.audio.sound_writing import save_sound
 from clock_attention.speech.audio.wave import Wave
 from clock_attention.speech.text.phonemes import Phonemes, joined
-from clock_attention.speech.text.tiers import save_speech_timestamps, spoken_tiers, word_intervals
+from clock_attention.speech.text.timestamp_tiers import save_speech_timestamps, spoken_tiers, word_intervals
 from clock_attention.speech.voice.utterance import Utterance
 from clock_attention.timestamps import Alignment, Interval
 
@@ -59,7 +59,7 @@ class Speech:
 
     def plot(self, path: str | Path) -> None:
         """Draw clocks, attention and mel as .png, .svg or .pdf."""
-        from clock_attention.speech.voice.figure import save_figure
+        from clock_attention.speech.voice.speech_figure import save_figure
 
         save_figure(self, path)
 

@@ -20,13 +20,12 @@ from torch import Tensor
 from clock_attention.alignment import FloatArray, IntArray, crossing_times, whole_durations
 from clock_attention.speech.audio.shaping import with_quiet_onset
 from clock_attention.speech.model.aligned import SILENCE_AFTER, SILENCE_BEFORE, AlignedModel
-from clock_attention.speech.model.model import Clocks, Synthesis
+from clock_attention.speech.model.transformer_model import Clocks, Synthesis
 from clock_attention.speech.text.phonemes import (
     Phonemes,
     joined,
 )
-from clock_attention.speech.text.tiers import word_intervals
-from clock_attention.speech.voice.folder import VoiceFolder
+from clock_attention.speech.text.timestamp_tiers import word_intervals
 from clock_attention.speech.voice.intonation import question_rise
 from clock_attention.speech.voice.pacing import EncodedPhrase, Pacing, Phrase
 from clock_attention.speech.voice.planning import (
@@ -39,6 +38,7 @@ from clock_attention.speech.voice.planning import (
 from clock_attention.speech.voice.request import Request, well_formed
 from clock_attention.speech.voice.speech import Speech
 from clock_attention.speech.voice.utterance import Utterance, alignment_matrix
+from clock_attention.speech.voice.voice_folder import VoiceFolder
 from clock_attention.speech.voice.waveform import sounded, with_longer_silences
 from clock_attention.timestamps import Alignment, Interval
 

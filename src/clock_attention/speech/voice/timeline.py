@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from clock_attention.speech.text.characters import fold
-from clock_attention.speech.voice.score import Fixed, TimingRow, edges
+from clock_attention.speech.voice.timing import Fixed, TimingRow, edges
 from clock_attention.timestamps import SNAP, Interval
 
 logger = logging.getLogger(__name__)

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from clock_attention.speech.text.controls import WordControl
 from clock_attention.speech.voice import synthesis
-from clock_attention.speech.voice.folder import CARD, VoiceError, VoiceFolder
 from clock_attention.speech.voice.pacing import PAUSE
 from clock_attention.speech.voice.planning import PlannedSentence
 from clock_attention.speech.voice.request import Keep, Request
 from clock_attention.speech.voice.speech import Speech, join
 from clock_attention.speech.voice.utterance import Utterance
+from clock_attention.speech.voice.voice_folder import CARD, VoiceError, VoiceFolder
 
 if TYPE_CHECKING:
     from clock_attention.speech.vocoder.vocoder import Vocoder

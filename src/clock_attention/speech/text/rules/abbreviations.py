@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from clock_attention.speech.text.rules.endings import STARTERS, with_stop
+from clock_attention.speech.text.rules.sentence_endings import STARTERS, with_stop
 from clock_attention.speech.text.tokens import (
     Kind,
     Reading,

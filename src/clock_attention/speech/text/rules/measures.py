@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 from clock_attention.speech.text.numbers import cardinal, in_pairs
-from clock_attention.speech.text.rules.endings import with_stop
-from clock_attention.speech.text.rules.units import UNIT_PATTERN, UNITS
+from clock_attention.speech.text.rules.sentence_endings import with_stop
+from clock_attention.speech.text.rules.unit_names import UNIT_PATTERN, UNITS
 from clock_attention.speech.text.tokens import (
     Kind,
     Reading,

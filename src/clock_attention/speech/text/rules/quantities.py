@@ -16,7 +16,7 @@ from clock_attention.speech.text.numbers import (
     year,
 )
 from clock_attention.speech.text.rules import fractions, measures, ranges
-from clock_attention.speech.text.rules.units import UNIT_PATTERN
+from clock_attention.speech.text.rules.unit_names import UNIT_PATTERN
 from clock_attention.speech.text.tokens import (
     Kind,
     Part,

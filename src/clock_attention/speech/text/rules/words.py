@@ -7,8 +7,8 @@ import re
 from clock_attention.speech.text.characters import fold
 from clock_attention.speech.text.rules.abbreviations import BARE, STOPLESS
 from clock_attention.speech.text.rules.dates import DAYS, MONTHS, SHORT_MONTHS
-from clock_attention.speech.text.rules.endings import begins_sentence
-from clock_attention.speech.text.rules.units import UNITS
+from clock_attention.speech.text.rules.sentence_endings import begins_sentence
+from clock_attention.speech.text.rules.unit_names import UNITS
 from clock_attention.speech.text.tokens import Kind, Part, Reading, Rule, left_of, right_of
 
 LONGEST_WORD = 40  # letters; the longest in English dictionaries has 45, and what is read without a break is costly

@@ -1,0 +1,89 @@
+"""Measures of an evaluation's audio without opinion scores: movement of the mel, pitch, distance to a reference.
+
+A predictor of opinion scores can be fooled by contrast; these numbers say what is different.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from clock_attention.evaluation.pipeline.evaluate import Evaluation, Result
+from clock_attention.evaluation.scoring.bootstrap import mean_with_interval
+from clock_attention.evaluation.scoring.cepstra import cepstral_distance, warping_path
+from clock_attention.evaluation.scoring.prosody import pitch_distance, pitch_measures
+from clock_attention.evaluation.scoring.sharpness import sharpness
+from clock_attention.speech.audio.mel import MelConfig, MelSpectrogram
+from clock_attention.speech.audio.pitch import log_pitch
+from clock_attention.speech.audio.sound_reading import load_audio
+from clock_attention.speech.audio.wave import Wave
+
+Measured = dict[str, list[float]]  # mean and its 95 % bootstrap interval over sentences
+
+
+def with_sound(evaluations: Sequence[Evaluation], audio: Path, mel: MelConfig) -> list[Evaluation]:
+    """With measures of the kept audio; those after the first also say how the first differs from them."""
+    analyst = Analyst(mel)
+    analysed = [[analyst.read(audio, result) for result in one.results] for one in evaluations]
+    own = [pooled([measures(utterance) for utterance in each]) for each in analysed]
+    found = [replace(one, sound={"": measured}) for one, measured in zip(evaluations, own, strict=True)]
+    against = {
+        other.title: pooled([differences(*pair) for pair in zip(analysed[0], theirs, strict=True)])
+        for other, theirs in zip(found[1:], analysed[1:], strict=True)
+    }
+    return [replace(found[0], sound=found[0].sound | against), *found[1:]]
+
+
+class Analyst:
+    """Mel and pitch of kept audio."""
+
+    def __init__(self, mel: MelConfig) -> None:
+        self.config, self.spectrogram = mel, MelSpectrogram(mel)
+
+    def read(self, audio: Path, result: Result) -> tuple[Any, Any]:
+        return self.analyse(load_audio(audio / result.audio, self.config.sample_rate))
+
+    def analyse(self, wave: Wave) -> tuple[Any, Any]:
+        """Log-mel (frames, M) and log F0 (frames,)."""
+        return self.spectrogram(wave).numpy(), log_pitch(wave, self.config)
+
+
+def measures(analysed: tuple[Any, Any]) -> dict[str, float]:
+    """Of one utterance alone."""
+    mel, contour = analysed
+    lively, pitch = sharpness(mel), pitch_measures(contour)
+    return {
+        "movement in time": lively.time,
+        "movement across bins": lively.bins,
+        "variance": lively.variance,
+        "pitch, Hz": pitch.hertz,
+        "pitch spread, semitones": pitch.spread,
+        "voiced share": pitch.voiced,
+    }
+
+
+def differences(analysed: tuple[Any, Any], reference: tuple[Any, Any]) -> dict[str, float]:
+    """Of one utterance and another reading of the same sentence."""
+    (mel, contour), (other, theirs) = analysed, reference
+    ratio = sharpness(mel).ratio(sharpness(other))
+    pitch = pitch_distance(contour, theirs, warping_path(mel, other))
+    return {
+        **{f"{name}, ratio": value for name, value in asdict(ratio).items()},
+        "cepstral distance": cepstral_distance(mel, other),
+        "pitch error, semitones": pitch.error,
+        "pitch correlation": pitch.correlation,
+    }
+
+
+def pooled(rows: Sequence[dict[str, float]]) -> Measured:
+    """Means over the sentences that have the measure; none where no sentence has it."""
+    columns = {name: np.array([row[name] for row in rows]) for name in rows[0]}
+    return {
+        name: mean_with_interval(values[np.isfinite(values)])
+        for name, values in columns.items()
+        if np.isfinite(values).any()
+    }

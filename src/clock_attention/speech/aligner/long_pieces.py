@@ -1,0 +1,147 @@
+"""Where to cut a long recording: in silences between words whose places are known."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from clock_attention.speech.aligner.long_tracking import TextStates, runs
+
+# In steps of 10 ms.
+SHORTEST, GOOD, LONGEST = 300, 800, 2500  # pieces: no shorter if there is a choice, long enough, no longer
+PAUSE = 30  # a silence that is a good place to cut
+UNWRITTEN = 200  # speech between two words that gets a piece of its own
+MARGIN = 15  # of what lies between two words, how much stays with them
+LEFT_OUT = 3  # words left out together that the alignment of a piece looks for again; more are left out for good
+
+Path = NDArray[np.int32]
+Mask = NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Steps `start` … `end` hold the words `first` … `stop`−1 of the text; without words, perhaps other speech."""
+
+    start: int
+    end: int
+    first: int
+    stop: int
+    speech: bool = True
+
+
+@dataclass(frozen=True)
+class Gap:
+    """What lies between two words that were found: steps, and in them the best place to cut."""
+
+    start: int
+    end: int
+    before: int  # the word that ends here
+    after: int  # the word that begins here
+    place: int
+    silence: int  # steps of silence around that place
+    speech: int  # steps of something else
+
+    @property
+    def is_hole(self) -> bool:
+        """Whether so much is missing, on either side, that the pieces around it are better off without."""
+        return self.speech >= UNWRITTEN or self.after - self.before - 1 > LEFT_OUT
+
+
+def gaps(path: Path, silent: Mask, states: TextStates, before: int) -> tuple[list[Gap], int]:
+    """Gaps before each word that begins in `path`, and where the last word ends; `before` is the word before all."""
+    found: list[Gap] = []
+    ended = 0
+    for state, start, end in runs(path):
+        if states.classes[state] < 0:
+            continue
+        word = int(states.words[state])
+        if word != before:
+            found.append(gap(silent, ended, start, before, word))
+            before = word
+        ended = end
+    return found, ended
+
+
+def gap(silent: Mask, start: int, end: int, before: int, after: int) -> Gap:
+    place, longest = start, 0
+    for quiet, first, stop in runs(silent[start:end].astype(np.int32)):
+        if quiet and stop - first > longest:
+            place, longest = start + (first + stop) // 2, stop - first
+    return Gap(start, end, before, after, place, longest, int((~silent[start:end]).sum()))
+
+
+class Cutter:
+    """Takes decided states in order; gives pieces as soon as their ends are known."""
+
+    def __init__(self, states: TextStates) -> None:
+        self.states = states
+        self._path: Path = np.zeros(0, dtype=np.int32)  # of the steps that no piece has got yet
+        self._silent: Mask = np.zeros(0, dtype=bool)
+        self._start = 0  # the first of them
+        self._first = 0  # the first word that no piece has got yet
+
+    def cut(self, path: Path, silent: Mask) -> Iterator[Piece]:
+        """`silent` says of each step whether silence fits better there than other speech."""
+        self._path = np.concatenate([self._path, path])
+        self._silent = np.concatenate([self._silent, silent])
+        while len(self._path) and (pieces := self._next()):
+            yield from pieces
+
+    def finish(self) -> Iterator[Piece]:
+        """What is left. Many words after the last one that was found belong to no piece."""
+        yield from self.cut(self._path[:0], self._silent[:0])
+        found, _ = gaps(self._path, self._silent, self.states, self._first - 1)
+        words = int(self.states.words[-1])
+        stop = found[-1].after + 1 if found else self._first
+        if words - stop <= LEFT_OUT:
+            stop = words
+        if len(self._path):
+            yield self._take(len(self._path), stop, stop)
+
+    def _next(self) -> list[Piece]:
+        """The next piece or two, or none if more must be known first."""
+        found, ended = gaps(self._path, self._silent, self.states, self._first - 1)
+        best = None
+        for between in found:
+            if between.is_hole:
+                return self._around(between)
+            if between.place >= SHORTEST:
+                if between.silence >= PAUSE and between.place >= GOOD:
+                    return [self._take(between.place, between.before + 1, between.before + 1)]
+                if best is None or between.silence > best.silence:
+                    best = between
+        known = len(self._path)
+        if known <= LONGEST:
+            return []
+        if best is not None:
+            return [self._take(best.place, best.before + 1, best.before + 1)]
+        if not found and ended == 0:  # no word for long: nothing to align
+            return [self._take(known - MARGIN, self._first, self._first)]
+        if known - ended > LONGEST // 2:  # and after the last word
+            last = found[-1].after if found else self._first - 1
+            return [self._take(ended + MARGIN, last + 1, last + 1)]
+        return []
+
+    def _around(self, hole: Gap) -> list[Piece]:
+        """The piece before a hole, and the hole. The words that begin again after it come next."""
+        again = hole.after if hole.after - hole.before - 1 > LEFT_OUT else hole.before + 1
+        margin = min(MARGIN, (hole.end - hole.start) // 3)
+        pieces = []
+        if hole.before + 1 > self._first:
+            pieces.append(self._take(hole.start + margin, hole.before + 1, hole.before + 1))
+        end = hole.end - margin - (pieces[0].end - pieces[0].start if pieces else 0)
+        if end > 0:
+            pieces.append(self._take(end, hole.before + 1, again))
+        self._first = again
+        return pieces
+
+    def _take(self, steps: int, stop: int, following: int) -> Piece:
+        """A piece with the words up to `stop`; the next one begins with word `following`."""
+        speech = int((~self._silent[:steps]).sum()) >= UNWRITTEN
+        piece = Piece(self._start, self._start + steps, min(self._first, stop), stop, speech)
+        self._path, self._silent = self._path[steps:], self._silent[steps:]
+        self._start, self._first = self._start + steps, following
+        return piece

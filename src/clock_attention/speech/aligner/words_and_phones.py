@@ -1,0 +1,84 @@
+"""What was found, as words and phones with their times."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from clock_attention.speech.aligner.positions import UnitPlaces
+from clock_attention.speech.aligner.results import AlignedInterval, Flag, TokenTimes
+from clock_attention.speech.aligner.transcript import OTHER, Transcript
+
+
+def interval(found: UnitPlaces, edges: NDArray[np.float64], first: int, last: int, label: str) -> AlignedInterval:
+    """From the beginning of one present unit to the end of another."""
+    confidence = float(min(found.confidence[first], found.confidence[last + 1]))
+    return AlignedInterval(edges[first], edges[last + 1], label, confidence)
+
+
+def grouped(
+    found: UnitPlaces, edges: NDArray[np.float64], keys: Sequence[object], labels: Sequence[str]
+) -> tuple[AlignedInterval, ...]:
+    """Neighbouring units with equal keys as one interval, of those that take time."""
+    out: list[AlignedInterval] = []
+    begin = 0
+    for place in range(1, len(keys) + 1):
+        if place == len(keys) or keys[place] != keys[begin]:
+            if edges[place] > edges[begin]:
+                out.append(interval(found, edges, begin, place - 1, labels[begin]))
+            begin = place
+    return tuple(out)
+
+
+def words_of(found: UnitPlaces, edges: NDArray[np.float64], script: Transcript) -> tuple[AlignedInterval, ...]:
+    keys = [int(script.word[unit]) for unit in found.units]
+    return grouped(found, edges, keys, [script.phonemes.words[key] if key >= 0 else "" for key in keys])
+
+
+def phones_of(found: UnitPlaces, edges: NDArray[np.float64], script: Transcript) -> tuple[AlignedInterval, ...]:
+    keys = [int(unit) if script.is_phone(unit) else -1 for unit in found.units]
+    labels = [
+        script.phonemes.tokens[script.token[unit]] if key >= 0 else ""
+        for key, unit in zip(keys, found.units, strict=True)
+    ]
+    return grouped(found, edges, keys, labels)
+
+
+def flags_of(found: UnitPlaces, edges: NDArray[np.float64], script: Transcript) -> list[Flag]:
+    flags: list[Flag] = []
+    for place, unit in enumerate(found.units):
+        if script.kind[unit] == OTHER:
+            flags.append(Flag("spoken-not-written", "", float(edges[place]), float(edges[place + 1])))
+    spoken = set(script.word[found.units].tolist())
+    for word, text in enumerate(script.phonemes.words):
+        if word not in spoken:
+            after = int(np.searchsorted(found.units, np.flatnonzero(script.word == word)[0]))
+            flags.append(Flag("written-not-spoken", text, float(edges[after]), float(edges[after])))
+    return sorted(flags, key=lambda flag: flag.start)
+
+
+def token_posterior(posterior: NDArray[np.float32], script: Transcript) -> NDArray[np.float32]:
+    """Probability of each token at each frame (frames, tokens); what is left is silence around the text."""
+    out = np.zeros((len(posterior), len(script.phonemes)), np.float32)
+    for state, unit in enumerate(script.graph.unit):
+        if script.token[unit] >= 0:
+            out[:, script.token[unit]] += posterior[:, state]
+    return out
+
+
+def token_times(found: UnitPlaces, edges: NDArray[np.float64], script: Transcript, fits: bool) -> TokenTimes:
+    count = len(script.phonemes)
+    starts, ends, confidence = np.full(count, np.nan), np.full(count, np.nan), np.ones(count)
+    for place, unit in enumerate(found.units):
+        if (token := script.token[unit]) >= 0:
+            starts[token], ends[token] = edges[place], edges[place + 1]
+            confidence[token] = min(found.confidence[place], found.confidence[place + 1])
+    reached = float(edges[1]) if script.token[found.units[0]] < 0 else 0.0
+    leading = reached
+    for token in range(count):  # tokens that take no time lie where the one before them ended
+        if np.isnan(starts[token]):
+            starts[token] = ends[token] = reached
+        reached = float(ends[token])
+    return TokenTimes(starts, ends, confidence, leading, float(edges[-1]) - reached, found.score, fits)

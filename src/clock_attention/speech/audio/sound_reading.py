@@ -1,0 +1,133 @@
+"""Sound files of any kind → waveforms: headers are checked first, and what is cut off is refused."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from clock_attention.speech.audio.wave import Wave, resample
+
+# What a header may say of a recording. A header is believed before its samples are read, and a few bytes can ask for
+# all memory there is: an hour at 1 Hz becomes days of samples at 22,050.
+LOWEST_RATE, HIGHEST_RATE = 4_000, 400_000
+MOST_CHANNELS = 32
+LONGEST = 900.0  # seconds
+LONGEST_STREAM = 24 * 3600.0  # seconds, read in blocks
+MOST_SAMPLES = 200_000_000  # of all channels, as float32 in memory
+FOREIGN = frozenset({".m4a", ".aac", ".mp4", ".wma", ".webm", ".amr", ".3gp", ".caf"})  # suffixes that need ffmpeg
+UNKNOWN_LENGTH = 0x7FFF0000  # and more: how programs that write to a pipe fill in a length that they do not know
+
+
+def load_audio(path: str | Path, sample_rate: int, *, longest: float = LONGEST) -> Wave:
+    """Any file that libsndfile reads (wav, flac, ogg, mp3) or ffmpeg does, mixed to one channel and resampled.
+
+    Raises ValueError for files that cannot be read, are cut off, last longer than `longest` seconds, or whose header
+    promises something absurd.
+    """
+    import soundfile
+
+    if Path(path).suffix.lower() in FOREIGN:
+        return decode(Path(path), sample_rate, longest)
+    try:
+        with soundfile.SoundFile(str(path)) as file:
+            check_header(path, file.samplerate, file.channels, file.frames, longest)
+            promised, rate = file.frames, file.samplerate
+            samples = file.read(dtype="float32", always_2d=True)
+    except (soundfile.LibsndfileError, OSError, TypeError, RuntimeError) as error:
+        raise ValueError(f"cannot read {path} as audio: {error}") from error
+    check_complete(path, promised, len(samples))
+    return resample(samples.mean(axis=1), rate, sample_rate)
+
+
+def decode(path: Path, sample_rate: int, longest: float = LONGEST) -> Wave:
+    """What libsndfile does not know (a phone's m4a), by the program ffmpeg."""
+    program = shutil.which("ffmpeg")
+    if program is None:
+        raise ValueError(f"cannot read {path}: {path.suffix} needs the program ffmpeg: install it, or convert the file")
+    # One second more than allowed, so that the excess shows; ffmpeg reads files only, never what a list in them names.
+    limits = ["-t", f"{longest + 1:g}", "-ac", "1", "-ar", str(sample_rate), "-f", "f32le", "-"]
+    command = [program, "-v", "error", "-nostdin", "-protocol_whitelist", "file,pipe", "-i", f"file:{path}", *limits]
+    done = subprocess.run(command, capture_output=True, check=False)
+    if done.returncode or not done.stdout:
+        reason = done.stderr.decode(errors="replace").strip().splitlines() or ["no audio in it"]
+        raise ValueError(f"cannot read {path} as audio: {reason[-1]}")
+    wave = np.frombuffer(done.stdout, dtype="<f4").astype(np.float32)
+    if len(wave) > longest * sample_rate:
+        raise ValueError(f"{path}: longer than {longest:g} s")
+    return wave
+
+
+def stream_audio(path: str | Path, sample_rate: int, seconds: float = 20.0) -> Iterator[Wave]:
+    """What `load_audio` gives, in blocks of about so many seconds: for recordings of hours. The same errors."""
+    import soundfile
+    import soxr
+
+    try:
+        with soundfile.SoundFile(str(path)) as file:
+            check_header(path, file.samplerate, file.channels, file.frames, longest=LONGEST_STREAM)
+            promised, rate, received = file.frames, file.samplerate, 0
+            stream = None if rate == sample_rate else soxr.ResampleStream(rate, sample_rate, 1, "float32", "HQ")
+            while len(samples := file.read(round(seconds * rate), dtype="float32", always_2d=True)):
+                received += len(samples)
+                block = np.ascontiguousarray(samples.mean(axis=1))
+                yield block if stream is None else stream.resample_chunk(block)
+            if stream is not None:
+                yield stream.resample_chunk(np.zeros(0, dtype=np.float32), last=True)
+    except (soundfile.LibsndfileError, OSError, TypeError, RuntimeError) as error:
+        raise ValueError(f"cannot read {path} as audio: {error}") from error
+    check_complete(path, promised, received)
+
+
+def audio_seconds(path: str | Path) -> float:
+    """How long a recording is, as its header says. Not known of what only ffmpeg reads: then 0."""
+    import soundfile
+
+    if Path(path).suffix.lower() in FOREIGN:
+        return 0.0
+
+    try:
+        header = soundfile.info(str(path))
+    except (soundfile.LibsndfileError, OSError, TypeError, RuntimeError) as error:
+        raise ValueError(f"cannot read {path} as audio: {error}") from error
+    check_header(path, header.samplerate, header.channels, header.frames, longest=LONGEST_STREAM)
+    return float(header.frames / header.samplerate)
+
+
+def check_complete(path: str | Path, promised: int, received: int) -> None:
+    cut_off = missing_bytes(Path(path))
+    if received < promised or cut_off:
+        lost = f"{cut_off} bytes" if cut_off else f"{promised - received} samples"
+        raise ValueError(f"cannot read all of {path}: the file is cut off, {lost} are missing")
+
+
+def check_header(path: str | Path, rate: int, channels: int, frames: int, longest: float = LONGEST) -> None:
+    """Refuse what no recording of speech is, before anything of its size is allocated."""
+    if not LOWEST_RATE <= rate <= HIGHEST_RATE:
+        raise ValueError(f"{path}: a sample rate of {rate} Hz, expected {LOWEST_RATE} … {HIGHEST_RATE}")
+    if not 1 <= channels <= MOST_CHANNELS:
+        raise ValueError(f"{path}: {channels} channels, expected 1 … {MOST_CHANNELS}")
+    most = MOST_SAMPLES if longest < LONGEST_STREAM else MOST_CHANNELS * HIGHEST_RATE * round(longest)
+    if not 0 <= frames <= longest * rate or frames * channels > most:
+        raise ValueError(
+            f"{path}: {frames / rate:.0f} s in {channels} channels at {rate} Hz, expected at most {longest:g} s and "
+            f"{most:,} samples in all channels"
+        )
+
+
+def missing_bytes(path: Path) -> int:
+    """How much shorter a RIFF file is than its header says; libsndfile reads what is there without an error."""
+    size = path.stat().st_size
+    with open(path, "rb") as file:
+        form = file.read(12)
+        if form[:4] != b"RIFF" or form[8:] != b"WAVE":
+            return 0
+        while len(head := file.read(8)) == 8:
+            length = int.from_bytes(head[4:], "little")
+            if head[:4] == b"data":
+                return 0 if length >= UNKNOWN_LENGTH else max(0, file.tell() + length - size)
+            file.seek(length + length % 2, 1)
+    return 0
