@@ -26,7 +26,7 @@ def check_not_an_input(path: Path) -> None:
 
 
 def adapted(aligner: Aligner, recordings: Sequence[Recording]) -> Aligner:
-    """The aligner of `align --adapt`: adapted to the recordings, or an hour of them. Unreadable ones are listed later."""
+    """The aligner of `align --adapt`: adapted to the recordings, or to an hour of them, if readable."""
     from clock_attention.speech.aligner.features import RATE
     from clock_attention.speech.audio.sound_reading import audio_seconds
 

@@ -8,6 +8,6 @@ from typing import Any
 
 
 def digest(*parts: Any) -> str:
-    """Of anything that JSON can write; dictionaries in any order."""
+    """A short hash of anything that JSON can write; dictionaries in any order. For keys and fingerprints."""
     text = json.dumps(parts, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:32]

@@ -8,7 +8,7 @@ from typing import Any
 
 
 def needs(module: str, *, extra: str) -> Any:
-    """Import `module`, or say which extra brings it."""
+    """Import an optional package, or say which extra brings it."""
     try:
         return import_module(module)
     except ModuleNotFoundError as error:
@@ -20,7 +20,7 @@ def needs(module: str, *, extra: str) -> Any:
 
 
 def installed(package: str) -> str:
-    """Its version, or nothing."""
+    """The version of an optional package, or nothing."""
     try:
         return version(package)
     except PackageNotFoundError:

@@ -26,7 +26,7 @@ SHORT_NAMES = {"arctic": "cmu_arctic", "cmu_arctic": "cmu_arctic", "harvard": "h
 
 @dataclass(frozen=True)
 class Prompt:
-    """`group` names the list it comes from, and within the hard list the kind of difficulty."""
+    """A sentence to speak. `group` names the list it comes from, and within the hard list the kind of difficulty."""
 
     id: str
     text: str
@@ -56,7 +56,7 @@ def read_prompts(path: str | Path) -> list[Prompt]:
 
 
 def parse(lines: Iterable[str], group: str) -> list[Prompt]:
-    """Blank lines and comments (`#`) are left out; sentences without an id are numbered by their line."""
+    """Prompts of a text: blank lines and comments (`#`) are left out; sentences without an id get their line number."""
     prompts = []
     for number, line in enumerate(lines, start=1):
         line = line.strip()
@@ -77,7 +77,7 @@ def parse(lines: Iterable[str], group: str) -> list[Prompt]:
 
 
 def hard_prompts() -> list[Prompt]:
-    """Our own list: repetition, digits, spelled letters, one word, sixty words, tongue twisters."""
+    """Our own list of hard prompts: repetition, digits, letters, one word, sixty words, tongue twisters."""
     text = (files("clock_attention.evaluation") / "lists" / "hard.txt").read_text("utf-8")
     return [
         Prompt(prompt.id, prompt.text, f"hard/{prompt.id.rpartition('-')[0]}")
@@ -88,7 +88,7 @@ def hard_prompts() -> list[Prompt]:
 def load_prompts(
     names: Sequence[str], *, subset: int | None = None, seed: int = 0, folder: str | Path = LISTS
 ) -> list[Prompt]:
-    """Lists by name, one after the other: a text file, "arctic", "harvard", "hard", or the utterances of a corpus.
+    """Prompts of lists by name: a text file, "arctic", "harvard", "hard", or the utterances of a corpus.
 
     Args:
         names: "arctic" and "harvard" are looked for in `folder` and fetched if they are not there; "valid:CORPUS" and
@@ -103,6 +103,7 @@ def load_prompts(
 
 
 def named_prompts(name: str, folder: Path) -> list[Prompt]:
+    """Prompts of one list by name."""
     if name in SHORT_NAMES:
         return read_prompts(fetch_prompts(SHORT_NAMES[name], folder))
     if name == "hard":
@@ -114,7 +115,7 @@ def named_prompts(name: str, folder: Path) -> list[Prompt]:
 
 
 def held_out_prompts(corpus: Path, split: str) -> list[Prompt]:
-    """Utterances that training has not seen."""
+    """Prompts that are a corpus's utterances which training has not seen."""
     from clock_attention.speech.corpus.store import FeatureStore
 
     store = FeatureStore.open(corpus)
@@ -141,7 +142,7 @@ def stratified(prompts: Sequence[Prompt], size: int, seed: int = 0) -> list[Prom
 
 @dataclass(frozen=True)
 class PublishedList:
-    """A published list of prompts."""
+    """A published list of prompts: where it is downloaded from and how it is read."""
 
     url: str
     size: int
@@ -150,7 +151,7 @@ class PublishedList:
 
 
 class ListItems(HTMLParser):
-    """Text of the <li> elements of a page whose tags need not be closed."""
+    """Parser of a downloaded list of prompts: text of its <li> elements, which need not be closed."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -172,11 +173,13 @@ class ListItems(HTMLParser):
 
 
 def arctic_lines(page: str) -> list[str]:
+    """Prompts in festvox's file of the CMU ARCTIC sentences, as `id|text` lines."""
     found = (ARCTIC_LINE.match(line.strip()) for line in page.splitlines())
     return [f"{one[1]}|{one[2]}".replace('\\"', '"') for one in found if one]
 
 
 def harvard_lines(page: str) -> list[str]:
+    """Prompts in the web page of the Harvard sentences."""
     parser = ListItems()
     parser.feed(page)
     return [text for item in parser.items if (text := " ".join(item.split()))]

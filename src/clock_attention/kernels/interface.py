@@ -1,4 +1,4 @@
-"""What an implementation is given and what it returns.
+"""The interface of the attention kernels: what an implementation is given, and what it returns.
 
 Every module in this package that implements the attention has the same two functions:
 
@@ -27,14 +27,14 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def constant_when_compiled(function: Function) -> Function:
-    """`torch.compiler.assume_constant_result`, which sets the same mark but loads the compiler to do it: seconds."""
+    """For kernels: mark a function constant for torch.compile, without loading the compiler, which takes seconds."""
     function._dynamo_marked_constant = True  # type: ignore[attr-defined]
     return function
 
 
 @dataclass(frozen=True)
 class AttentionInputs:
-    """The tensors of one call, checked; see `clock_attention.clock_attention`."""
+    """The tensors that every kernel is given for one call, checked; see `clock_attention.clock_attention`."""
 
     query: Tensor  # (B, H, S, D)
     key: Tensor  # (B, H, T, D)
@@ -58,12 +58,13 @@ class AttentionInputs:
 
 
 def all_valid(x: Tensor) -> Tensor:
+    """A padding mask for kernels in which every step is valid."""
     return torch.ones(x.shape[0], x.shape[2], dtype=torch.bool, device=x.device)
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """What to return beside the output; what is not wanted is never built where S × T can be avoided."""
+    """What a kernel is to return beside the output; what is not wanted is not built where S × T can be avoided."""
 
     weights: bool = True
     logits: bool = False

@@ -18,7 +18,7 @@ from clock_attention.clocks import sum_dtype
 
 
 class LogPathSum(torch.autograd.Function):
-    """log Σ over paths of exp Σ_s scores[s, path(s)], whose gradient is the posterior of being in each cell."""
+    """Autograd function: log Σ over monotone paths of exp Σ_s scores[s, path(s)]; its gradient is the posterior."""
 
     @staticmethod
     def forward(ctx: Any, scores: Tensor, targets: Tensor, sources: Tensor, optional: Tensor | None) -> Tensor:
@@ -37,7 +37,7 @@ class LogPathSum(torch.autograd.Function):
 def path_sums(
     scores: Tensor, targets: Tensor, sources: Tensor, optional: Tensor | None, *, with_posterior: bool
 ) -> tuple[Tensor, Tensor | None]:
-    """log Σ over paths (B,), and if asked for the share of the sum that passes through every cell (B, S, T)."""
+    """Log sum over monotone paths (B,), and if asked for the share that passes through every cell (B, S, T)."""
     if scores.device.type == "cpu":
         return compiled_sums(scores, targets, sources, optional, with_posterior)
     if with_posterior:
@@ -48,7 +48,7 @@ def path_sums(
 def compiled_sums(
     scores: Tensor, targets: Tensor, sources: Tensor, optional: Tensor | None, with_posterior: bool
 ) -> tuple[Tensor, Tensor | None]:
-    """`path_sums` by `monotone_loops`."""
+    """`path_sums` on the CPU, by the compiled loops of `monotone_loops`."""
     from clock_attention.kernels import monotone_loops  # Numba takes half a second to load
 
     binary = scores.detach().double() / math.log(2)
@@ -63,7 +63,7 @@ def compiled_sums(
 
 
 def path_posterior(scores: Tensor, targets: Tensor, sources: Tensor, optional: Tensor | None) -> tuple[Tensor, Tensor]:
-    """The log sum (B,) and the share of it that passes through every cell (B, S, T); 0 where there is no path."""
+    """Log sum over monotone paths (B,) and the share that passes through every cell (B, S, T); 0 without a path."""
     batch, steps, tokens = scores.shape
     back_s = reversal(targets, steps)  # (B, S)
     back_t = reversal(sources, tokens)  # (B, T)
@@ -81,13 +81,13 @@ def path_posterior(scores: Tensor, targets: Tensor, sources: Tensor, optional: T
 
 
 def reversal(lengths: Tensor, longest: int) -> Tensor:
-    """Indices that turn the first `length` places round and leave the padding where it is.  (B, L)"""
+    """For sums over monotone paths: indices that reverse the first `length` places and leave the padding.  (B, L)"""
     index = torch.arange(longest, device=lengths.device)
     return torch.where(index < lengths[:, None], lengths[:, None] - 1 - index, index)
 
 
 def log_path_sum(scores: Tensor, targets: Tensor, sources: Tensor, optional: Tensor | None) -> tuple[Tensor, Tensor]:
-    """The log sum over all paths (B,) and over those that end in each cell, α (B, S, T).
+    """Log sum over all monotone paths (B,), and over those that end in each cell, α (B, S, T).
 
     In fp64 where the device has it: the sums reach thousands, and posteriors are differences of them.
     """
@@ -110,7 +110,7 @@ def log_path_sum(scores: Tensor, targets: Tensor, sources: Tensor, optional: Ten
 
 
 def longest_run(optional: Tensor | None) -> int:
-    """The largest number of neighbouring optional tokens."""
+    """For sums over monotone paths: the largest number of neighbouring optional tokens."""
     if optional is None or not bool(optional.any()):
         return 0
     count = torch.zeros_like(optional[:, 0], dtype=torch.long)
@@ -122,7 +122,7 @@ def longest_run(optional: Tensor | None) -> int:
 
 
 def jump_gate(optional: Tensor, jump: int, dtype: torch.dtype) -> Tensor:
-    """0 for tokens before which the last `jump` tokens may all be passed over, −∞ for the others.  (B, T)"""
+    """For sums over monotone paths: 0 for tokens that may follow `jump` skipped tokens, −∞ for others.  (B, T)"""
     free = torch.zeros_like(optional)
     if jump < optional.shape[1]:
         free[:, jump:] = optional.unfold(1, jump, 1)[:, :-1].all(-1)
@@ -130,7 +130,7 @@ def jump_gate(optional: Tensor, jump: int, dtype: torch.dtype) -> Tensor:
 
 
 def may_end(sources: Tensor, optional: Tensor | None, tokens: int) -> Tensor:
-    """Tokens with which a path may end: the last one, or one after which all are optional.  bool (B, T)"""
+    """For sums over monotone paths: tokens with which a path may end.  bool (B, T)"""
     index = torch.arange(tokens, device=sources.device)
     inside = index < sources[:, None]
     if optional is None:

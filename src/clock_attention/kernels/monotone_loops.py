@@ -1,4 +1,4 @@
-"""The sums of `monotone`, compiled for the CPU: no dispatch per step, and neither exp nor log inside the loops.
+"""Sums over monotone paths (`monotone`) as loops compiled for the CPU: no dispatch per step, no exp or log inside.
 
 A number is kept as mantissa · 2^exponent, with the exponent an integer of its own: products multiply and add, sums
 need one power of two from a table, and nothing underflows however improbable the path. All in fp64.
@@ -22,13 +22,14 @@ jit = numba.njit(error_model="numpy", cache=True, nogil=True)
 
 @jit
 def add(m, e, other_m, other_e):
-    """m·2^e + other_m·2^other_e. Mantissas may grow; `settle` brings them back."""
+    """In the compiled path sums: m·2^e + other_m·2^other_e. Mantissas may grow; `settle` brings them back."""
     both = max(e, other_e)  # no branch: which of the two is larger cannot be predicted
     return m * POWERS[min(both - e, SMALLEST)] + other_m * POWERS[min(both - other_e, SMALLEST)], both
 
 
 @jit
 def settle(m, e):
+    """In the compiled path sums: a mantissa that has grown large, brought back."""
     if m > 2.0**LARGE:
         return m * 2.0**-LARGE, e + LARGE
     return m, e
@@ -36,7 +37,7 @@ def settle(m, e):
 
 @jit
 def forward(cell_m, cell_e, optional, m, e):
-    """α of one item from its cells (S, T), into m and e (S, T)."""
+    """Compiled forward pass of the path sums: α of one item from its cells (S, T), into m and e (S, T)."""
     steps, tokens = cell_m.shape
     for s in range(steps):
         # What may move on to token t: from the one before it, or over optional ones. Before the first step all waits
@@ -60,7 +61,7 @@ def forward(cell_m, cell_e, optional, m, e):
 
 @jit
 def total(optional, m, e):
-    """The sum over all paths: those that end on the last token, or before optional ones."""
+    """Compiled path sum of one item: paths that end on the last token, or before optional ones."""
     t = len(optional) - 1
     sum_m, sum_e = m[-1, t], e[-1, t]
     while t > 0 and optional[t]:
@@ -71,7 +72,7 @@ def total(optional, m, e):
 
 @jit
 def backward(cell_m, cell_e, optional, m, e, posterior):
-    """The posterior of every cell from α, by running β back from the last step."""
+    """Compiled backward pass of the path sums: the posterior of every cell from α, by running β back."""
     steps, tokens = cell_m.shape
     sum_m, sum_e = total(optional, m, e)
     if sum_m == 0.0:
@@ -104,7 +105,7 @@ def backward(cell_m, cell_e, optional, m, e, posterior):
 
 @jit
 def run(cell_m, cell_e, optional, targets, sources, sums, sum_exponents, posterior):
-    """Every item (B, S, T): its sum, and its posterior if there is room for one."""
+    """Compiled path sums of every item (B, S, T): the sum, and its posterior if there is room for one."""
     for b in range(len(cell_m)):
         s, t = targets[b], sources[b]
         m, e = np.empty((s, t)), np.empty((s, t), np.int64)

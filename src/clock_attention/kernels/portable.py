@@ -33,17 +33,17 @@ GPU_BLOCK_ELEMENTS = 2**24  # logits alive at a time where launches are what cos
 
 
 def refusal(inputs: AttentionInputs, options: ClockOptions, wanted: Wanted) -> str | None:
-    """Why this call cannot be served: there is no such call."""
+    """Why the portable kernel cannot serve a call: it serves every call."""
     return None
 
 
 def without_autocast(device: torch.device) -> AbstractContextManager[None]:
-    """Full precision, also inside autocast. The meta device, which computes nothing, has no autocast to leave."""
+    """Full precision for the portable kernel, also inside autocast, which the meta device does not have."""
     return nullcontext() if device.type == "meta" else torch.autocast(device.type, enabled=False)
 
 
 def attend(inputs: AttentionInputs, options: ClockOptions, wanted: Wanted) -> Attended:
-    """Softmax over keys of the meeting score (Eq. 3), applied to the values, one block of queries at a time."""
+    """The portable kernel: softmax of the meeting score (Eq. 3) times values, one block of queries at a time."""
     query_valid, key_valid = inputs.query_valid, inputs.key_valid
     # Clocks and distances stay in fp32 at least, also under autocast: the variance they are divided by is tiny.
     wide = torch.promote_types(inputs.query.dtype, torch.float32)
@@ -68,6 +68,7 @@ def attend_blocks(
     options: ClockOptions,
     wanted: Wanted,
 ) -> tuple[Tensor, Tensor | None, Tensor | None]:
+    """The portable kernel for clocks that are made: blocks of queries one after the other."""
     batch, heads, length, _ = pair.query.shape
     value = inputs.value if key_valid is None else inputs.value.masked_fill(~key_valid[:, None, :, None], 0.0)
     scale = inputs.logit_scale.to(pair.query_variance.dtype)
@@ -106,18 +107,19 @@ def attend_blocks(
 
 
 def joined(blocks: tuple[Tensor, ...]) -> Tensor:
+    """Blocks of rows of the portable kernel as one tensor."""
     return blocks[0] if len(blocks) == 1 else torch.cat(blocks, -2)
 
 
 def exporting() -> bool:
-    """Whether torch.export is tracing, perhaps with a length that is only known later."""
+    """Whether torch.export is tracing the portable kernel, perhaps with a length that is only known later."""
     return bool(getattr(torch.compiler, "is_exporting", bool)())
 
 
 def blank_content(
     content: Content | None, query_valid: Tensor | None, key_valid: Tensor | None, dtype: torch.dtype
 ) -> Content | None:
-    """In the working precision, and 0 where there is padding, which may hold anything."""
+    """Content for the portable kernel: in the working precision, and 0 where there is padding."""
     if content is None or isinstance(content, Tensor):
         return None if content is None else content.to(dtype)
     sides = zip((x.to(dtype) for x in content), (query_valid, key_valid), strict=True)
@@ -126,13 +128,14 @@ def blank_content(
 
 
 def content_rows(content: Content | None, rows: slice) -> Content | None:
+    """Content of one block of queries of the portable kernel."""
     if content is None or isinstance(content, Tensor):
         return None if content is None else content[..., rows, :]
     return content[0][..., rows, :], content[1]
 
 
 def mask_rows(attn_mask: Tensor | None, rows: slice) -> Tensor | None:
-    """The rows of a mask that may be broadcast over them."""
+    """The rows of one block of a mask that may be broadcast over them, for the portable kernel."""
     if attn_mask is None or attn_mask.shape[-2] == 1:
         return attn_mask
     return attn_mask[..., rows, :]
@@ -148,7 +151,7 @@ def attend_rows(
     logit_scale: Tensor,  # (H, 1, 1) or (1, 1, 1)
     options: ClockOptions,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Output, weights and logits of one block of queries against all keys."""
+    """The portable kernel for one block of queries against all keys: output, weights and logits."""
     distance = block_distance(pair)  # (B, H, s, T)
     sigma2 = pair.query_variance[..., :, None] + pair.key_variance[..., None, :]  # Σ² (B, H or 1, s, T)
     score = -distance / (2 * sqrt(pair.query.shape[-1]) * sigma2 + options.eps)
@@ -177,7 +180,7 @@ def attend_rows(
 
 
 def block_distance(pair: ClockPair) -> Tensor:
-    """‖λ_s − λ_t‖² in the precision of the variances, by the way that suits the device."""
+    """Distances in the portable kernel: ‖λ_s − λ_t‖² in the variances' precision, by the way that suits the device."""
     dtype = pair.query_variance.dtype
     on_gpu = pair.query.device.type != "cpu" and pair.query.dtype == torch.float64
     if on_gpu and dtype == torch.float32 and products_are_exact():
@@ -189,12 +192,12 @@ def block_distance(pair: ClockPair) -> Tensor:
 
 @constant_when_compiled
 def products_are_exact() -> bool:
-    """Whether fp32 matrix products are what they say; in TF32 they have too few digits for a distance."""
+    """For distances in the portable kernel: whether fp32 matrix products are exact; TF32 has too few digits."""
     return torch.get_float32_matmul_precision() == "highest"
 
 
 def deviation_distance(query_clock: Tensor, key_clock: Tensor) -> Tensor:
-    """‖a_s − a_t‖² + d (m_s − m_t)², with m the mean of an fp64 clock over its channels and a = λ − m, in fp32.
+    """The portable kernel's fp32 distance ‖a_s − a_t‖² + d (m_s − m_t)²: m the fp64 mean over channels, a = λ − m.
 
     Deviations sum to zero over channels, so the two parts add to the whole distance. They are as small as the noise
     that Σ² describes, at both ends of the sequence too, so that the Gram form of the first part loses little in fp32;
@@ -212,20 +215,20 @@ def deviation_distance(query_clock: Tensor, key_clock: Tensor) -> Tensor:
 
 
 def few_launches(inputs: AttentionInputs, options: ClockOptions) -> bool:
-    """Whether `unpadded_pair` serves this call, where launches cost more than arithmetic."""
+    """Whether `unpadded_pair` serves this call of the portable kernel, where launches cost more than arithmetic."""
     special = (inputs.query_valid, inputs.key_valid, inputs.segments, inputs.target_range)
     normalized = options.clocks == "normalized" and options.variance == "surrogate"
     return normalized and all(x is None for x in special) and inputs.query.device.type != "cpu"
 
 
 def unpadded_pair(query: Tensor, key: Tensor, options: ClockOptions) -> ClockPair:
-    """`clock_pair` for normalized clocks with the surrogate variance and no padding, in half as many operations."""
+    """For the portable kernel: `clock_pair` of normalized clocks without padding, in half the operations."""
     (query_clock, query_variance), (key_clock, key_variance) = (unpadded_clock(x, options) for x in (query, key))
     return ClockPair(query_clock, key_clock, query_variance, key_variance)
 
 
 def unpadded_clock(x: Tensor, options: ClockOptions) -> tuple[Tensor, Tensor]:
-    """λ (B, H, L, D) and the bridge variance (1, 1, L): the time norm is a layer norm over time."""
+    """For the portable kernel: λ (B, H, L, D) and bridge variance (1, 1, L); a layer norm over time."""
     length = x.shape[-2]
     eta = F.layer_norm(x.mT, (length,), eps=options.eps)  # (B, H, D, L)
     rates = check_rates(resolve_phi(options.phi), torch.lerp(eta[..., :-1], eta[..., 1:], 0.5)) + options.eps
@@ -237,7 +240,7 @@ def unpadded_clock(x: Tensor, options: ClockOptions) -> tuple[Tensor, Tensor]:
 
 
 def squared_distance(query_clock: Tensor, key_clock: Tensor, dtype: torch.dtype) -> Tensor:
-    """‖λ_s − λ_t‖² of clocks (B, H, s, D) and (B, H, T, D), in `dtype`."""
+    """Distances in the portable kernel: ‖λ_s − λ_t‖² of clocks (B, H, s, D) and (B, H, T, D), in `dtype`."""
     if query_clock.dtype == torch.float64 and dtype != torch.float64:
         norms = query_clock.square().sum(-1)[..., None] + key_clock.square().sum(-1)[..., None, :]
         return (norms - 2 * query_clock @ key_clock.mT).to(dtype)

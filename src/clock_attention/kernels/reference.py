@@ -23,16 +23,19 @@ Phi = Callable[[Tensor], Tensor]
 
 
 def rational(x: Tensor) -> Tensor:
+    """The reference's φ "rational"."""
     return (1 + x * (1 + x + x.abs()) / (1 + x.abs())) / 2
 
 
 def rational_slope(x: Tensor) -> Tensor:
+    """The reference's φ' of "rational"."""
     # Not by |x|, whose derivative torch takes as 0 at 0: then φ'' would be 0 there, and it is 1.
     behind, ahead = 1 / (1 - x.clamp(max=0)) ** 2, 1 / (1 + x.clamp(min=0)) ** 2
     return torch.where(x > 0, 2 - ahead, behind) / 2
 
 
 def softplus(x: Tensor) -> Tensor:
+    """The reference's φ "softplus"."""
     return torch.logaddexp(x, torch.zeros_like(x))
 
 
@@ -44,14 +47,14 @@ RATES: dict[str, tuple[Phi, Phi]] = {  # φ and φ'
 
 
 def rate_function(phi: str | Phi) -> tuple[Phi, Phi]:
-    """φ and φ'."""
+    """The reference's φ and φ' by name, or of a function."""
     if isinstance(phi, str):
         return RATES[phi]
     return phi, lambda x: torch.func.jvp(phi, (x,), (torch.ones_like(x),))[1]
 
 
 def mean_rate(phi: Phi) -> float:
-    """μ = E[φ(z)], z ~ N(0, 1), by Simpson's rule on a fine grid with a node at 0, where φ may have a kink."""
+    """The reference's μ = E[φ(z)], z ~ N(0, 1), by Simpson's rule with a node at 0, where φ may have a kink."""
     steps = 24_000
     z = torch.linspace(-12, 12, steps + 1, dtype=torch.float64)
     weights = torch.full_like(z, 2.0)
@@ -64,6 +67,7 @@ def mean_rate(phi: Phi) -> float:
 
 
 def masked_time_norm(x: Tensor, mask: Tensor, eps: float) -> Tensor:
+    """The reference's MaskedTimeNorm (Algorithm 1)."""
     count = mask.sum(-2, keepdim=True).clamp(min=1)  # open in the paper: an item may be all padding
     mu = (x * mask).sum(-2, keepdim=True) / count
     v = ((x - mu) ** 2 * mask).sum(-2, keepdim=True) / count
@@ -72,7 +76,7 @@ def masked_time_norm(x: Tensor, mask: Tensor, eps: float) -> Tensor:
 
 
 def causal_norm(x: Tensor, mask: Tensor, norm: str, eps: float) -> Tensor:
-    """Target features of causal clocks, (B, H, L, D): step s is normalised with steps ≤ s only."""
+    """The reference's norm of causal target features (B, H, L, D): step s is normalised with steps ≤ s only."""
     if norm == "cumulative":
         prefixes = ((x[..., : s + 1, :], mask[..., : s + 1, :]) for s in range(x.shape[-2]))
         return torch.cat([masked_time_norm(*prefix, eps)[..., -1:, :] for prefix in prefixes], -2)
@@ -84,7 +88,7 @@ def causal_norm(x: Tensor, mask: Tensor, norm: str, eps: float) -> Tensor:
 
 
 def ticks(eta: Tensor, mask: Tensor, phi: Phi, eps: float) -> Tensor:
-    """g on mid-edges, 0 where either end is padding.  (B, H, L-1, D)"""
+    """The reference's g on mid-edges, 0 where either end is padding.  (B, H, L-1, D)"""
     pm = mask[..., :-1, :] * mask[..., 1:, :]
     y = (eta[..., :-1, :] + eta[..., 1:, :]) / 2
     rate = phi(y)
@@ -94,26 +98,28 @@ def ticks(eta: Tensor, mask: Tensor, phi: Phi, eps: float) -> Tensor:
 
 
 def running_sum(g: Tensor) -> Tensor:
-    """λ_0 = 0, λ_i = Σ_{j<i} g_j.  (B, H, L-1, D) → (B, H, L, D)"""
+    """The reference's λ_0 = 0, λ_i = Σ_{j<i} g_j.  (B, H, L-1, D) → (B, H, L, D)"""
     return torch.cat([torch.zeros_like(g.sum(-2, keepdim=True)), g.cumsum(-2)], -2)
 
 
 def normalized(z_0: Tensor, mask: Tensor) -> Tensor:
+    """The reference's normalized clock: a running sum divided by its end."""
     total = z_0[..., -1:, :]
     return z_0 / torch.where(total > 0, total, 1.0) * mask  # open in the paper: one step has no edge, so λ = 0
 
 
 def paced(z_0: Tensor, unit: Tensor, mask: Tensor) -> Tensor:
+    """The reference's causal target clock: a running sum divided by μ r T."""
     return z_0 / unit * mask
 
 
 def half_steps(mask: Tensor) -> tuple[Tensor, Tensor]:
-    """i + ½ for the i-th valid step, and the number of valid steps.  (B, 1, L, 1), (B, 1, 1, 1)"""
+    """In the reference: i + ½ for the i-th valid step, and the number of valid steps.  (B, 1, L, 1), (B, 1, 1, 1)"""
     return (mask.cumsum(-2) - 0.5).clamp(min=0.5), mask.sum(-2, keepdim=True).clamp(min=1)
 
 
 def noise_ratio(g: Tensor, mask: Tensor) -> Tensor:
-    """K/μ² of the rates of each head (Newey–West), averaged over channels.  (B, H, 1, 1)"""
+    """The reference's K/μ² of the rates of each head (Newey–West), averaged over channels.  (B, H, 1, 1)"""
     items = []
     for rates, valid in zip(g, mask[:, 0, :, 0] > 0, strict=True):  # (H, L-1, D), (L,)
         edge = (valid[:-1] & valid[1:])[None, :, None]
@@ -133,7 +139,7 @@ def noise_ratio(g: Tensor, mask: Tensor) -> Tensor:
 
 
 def white_noise_variance(eta: Tensor, mask: Tensor, phi: str | Phi, normalize: bool) -> Tensor:
-    """A(s) = ∫∫ J_s C J_s with C = δ, read at the centre of cell s: half of that cell lies before s.  (B, H, L, 1)"""
+    """The reference's A(s) = ∫∫ J_s C J_s with C = δ, at the centre of cell s, half of it before s.  (B, H, L, 1)"""
     value, slope = rate_function(phi)
     rate, power = value(eta) * mask, slope(eta) ** 2 * mask  # (B, H, L, D)
     length = eta.shape[-2]
@@ -149,7 +155,7 @@ def white_noise_variance(eta: Tensor, mask: Tensor, phi: str | Phi, normalize: b
 
 
 def bridge_clock(eta: Tensor, mask: Tensor, phi: str | Phi, variance: str, eps: float) -> tuple[Tensor, Tensor]:
-    """A clock from 0 to 1 and its variance (Eq. 4)."""
+    """The reference's clock from 0 to 1 and its variance (Eq. 4)."""
     g = ticks(eta, mask, rate_function(phi)[0], eps)
     half, count = half_steps(mask)
     pos = half / count
@@ -162,7 +168,7 @@ def bridge_clock(eta: Tensor, mask: Tensor, phi: str | Phi, variance: str, eps: 
 
 
 def free_clock(eta: Tensor, mask: Tensor, phi: str | Phi, variance: str, eps: float) -> tuple[Tensor, Tensor]:
-    """An unnormalized clock as printed, and its variance (Eq. 5)."""
+    """The reference's unnormalized clock as printed, and its variance (Eq. 5)."""
     g = ticks(eta, mask, rate_function(phi)[0], eps)
     half, count = half_steps(mask)
     var = half / count
@@ -176,7 +182,7 @@ def free_clock(eta: Tensor, mask: Tensor, phi: str | Phi, variance: str, eps: fl
 def causal_clocks(
     query: Tensor, key: Tensor, s_mask: Tensor, t_mask: Tensor, pace: float | Tensor | None, options: ClockOptions
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Source: normalized, no time norm. Target: λ̄ = λ̃/(μ r T), Ã = (s + ½)/(r T)²; "local": ½/T² on both sides."""
+    """The reference's causal clocks. Source: no time norm. Target: λ̄ = λ̃/(μ r T), Ã = (s + ½)/(r T)²; "local": ½/T²."""
     phi, eps, variance = rate_function(options.phi)[0], options.eps, str(options.variance)
     tokens = t_mask.sum(-2, keepdim=True).clamp(min=1)  # (B, 1, 1, 1)
     pace = torch.as_tensor(pace, dtype=query.dtype, device=query.device).reshape(-1, 1, 1, 1)
@@ -192,7 +198,7 @@ def causal_clocks(
 def both_clocks(
     query: Tensor, key: Tensor, s_mask: Tensor, t_mask: Tensor, pace: float | Tensor | None, options: ClockOptions
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """λ_s (B, H, S, D), A_X (B, H or 1, S, 1), λ_t, A_Y."""
+    """The reference's clocks of both sides: λ_s (B, H, S, D), A_X (B, H or 1, S, 1), λ_t, A_Y."""
     if options.clocks == "causal":
         return causal_clocks(query, key, s_mask, t_mask, pace, options)
     clock = bridge_clock if options.clocks == "normalized" else free_clock
@@ -238,6 +244,7 @@ def end_reading(x: Tensor, lambda_t: Tensor) -> Tensor:
 
 
 def gram_distance(lambda_s: Tensor, lambda_t: Tensor) -> Tensor:
+    """The reference's ‖λ_s − λ_t‖² as printed in Algorithm 1: by inner products."""
     A = (lambda_s**2).sum(-1, keepdim=True)
     B = (lambda_t**2).sum(-1, keepdim=True).mT
     D = lambda_s @ lambda_t.mT
@@ -245,14 +252,14 @@ def gram_distance(lambda_s: Tensor, lambda_t: Tensor) -> Tensor:
 
 
 def refusal(inputs: AttentionInputs, options: ClockOptions, wanted: Wanted) -> str | None:
-    """Why this call cannot be served: there is no such call."""
+    """Why the reference cannot serve a call: it serves every call."""
     return None
 
 
 def attend(
     inputs: AttentionInputs, options: ClockOptions, wanted: Wanted
 ) -> tuple[Tensor, Tensor | None, Tensor | None, tuple[Tensor, ...] | None]:
-    """o, A, logits and clocks of Algorithm 1 for projected features."""
+    """The reference: o, A, logits and clocks of Algorithm 1 for projected features."""
     query, key, value = inputs.query, inputs.key, inputs.value
     q_kpm = inputs.valid_queries()[:, None, :, None]  # (B, 1, S, 1)
     k_kpm = inputs.valid_keys()[:, None, :, None]  # (B, 1, T, 1)

@@ -41,7 +41,7 @@ def forced_implementation() -> str:
 
 @constant_when_compiled
 def trusted(kind: str, index: int) -> bool:
-    """Whether `auto` may use Triton on this device. The first call for a device takes the check's time."""
+    """The Triton self-check: whether `auto` may use Triton on this device. The first call runs it."""
     place = (kind, index)
     if place not in verdicts:
         if kind == "cuda" and torch.cuda.is_current_stream_capturing():
@@ -51,7 +51,7 @@ def trusted(kind: str, index: int) -> bool:
 
 
 def check(device: torch.device) -> bool:
-    """The verdict of the file, or of a run; a good one is written down."""
+    """The self-check's verdict from its file, or from a run; a good one is written down."""
     try:
         name = identity(device)
     except ImportError:
@@ -81,7 +81,7 @@ def check(device: torch.device) -> bool:
 
 
 def identity(device: torch.device) -> str:
-    """Device and versions, for which one verdict holds."""
+    """Device and versions for which one verdict of the Triton self-check holds."""
     import triton
 
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
@@ -90,12 +90,13 @@ def identity(device: torch.device) -> str:
 
 
 def verdict_file() -> Path:
+    """Where verdicts of the Triton self-check are kept."""
     cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(cache) / "clock-attention" / "triton.json"
 
 
 def read_verdicts(path: Path) -> dict[str, dict[str, float]]:
-    """What was found before; nothing if there is no such file, or another program's."""
+    """Earlier verdicts of the Triton self-check; nothing if there is no such file, or another program's."""
     try:
         known = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -104,7 +105,7 @@ def read_verdicts(path: Path) -> dict[str, dict[str, float]]:
 
 
 def largest_differences(device: torch.device) -> dict[str, float]:
-    """Output and gradients of the Triton kernel against the portable path, relative to the largest element."""
+    """Run the Triton self-check: output and gradients against the portable kernel, relative differences."""
     from clock_attention.kernels import triton
 
     g = torch.Generator().manual_seed(0)

@@ -1,4 +1,4 @@
-"""Whether 16 bits are fast here."""
+"""bfloat16 where the device multiplies fast in it."""
 
 from __future__ import annotations
 

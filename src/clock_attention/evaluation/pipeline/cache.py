@@ -17,7 +17,7 @@ CacheEntry = dict[str, Any]
 
 
 class Cache:
-    """Results by key: in memory, and in the files of `folder`."""
+    """The evaluation's cache: results of utterances by key, in memory and in the files of `folder`."""
 
     def __init__(self, folder: str | Path, rank: int = 0) -> None:
         self.folder = Path(folder)
@@ -54,6 +54,6 @@ class Cache:
 
 
 def require_folder(out: Path) -> None:
-    """Where results go is a folder, or can become one."""
+    """For the cache: a path that is a folder, or can become one."""
     if out.exists() and not out.is_dir():
         raise NotADirectoryError(f"{out}: is a file, expected a folder")

@@ -27,7 +27,7 @@ from clock_attention.speech.vocoder.vocoder import Vocoder, load_vocoder
 
 @dataclass(frozen=True)
 class ChainJob:
-    """One utterance, and the recognizers and predictors that have no result for it yet."""
+    """One utterance for the chain, and the recognizers and opinion predictors that have no result for it yet."""
 
     key: str
     sound: SystemOutput
@@ -38,6 +38,8 @@ class ChainJob:
 
 @dataclass(frozen=True)
 class ChainOutcome:
+    """What the chain found for one utterance: seconds, transcripts and opinion scores."""
+
     key: str
     seconds: float
     transcripts: dict[str, str]  # by recognizer
@@ -45,7 +47,7 @@ class ChainOutcome:
 
 
 class Chain:
-    """A loaded vocoder with loaded recognizers."""
+    """A chain: one loaded vocoder and its loaded recognizers."""
 
     def __init__(
         self, vocoder: Vocoder, recognizers: dict[str, Recognizer], predictors: dict[str, Predictor] | None = None
@@ -80,7 +82,7 @@ class ChainSource(Protocol):
 
 @dataclass(frozen=True)
 class ChainSpec:
-    """A chain by name."""
+    """A chain by the names of its vocoder and recognizers."""
 
     mel: MelConfig
     vocoder: str = "auto"
@@ -103,7 +105,7 @@ class ChainSpec:
 
 
 class ChainWorkers:
-    """A chain for each of `workers` processes, kept for as many evaluations as there are. A context manager."""
+    """Worker processes, each with its own loaded chain, kept for several evaluations. A context manager."""
 
     def __init__(self, source: ChainSource, workers: int = 1) -> None:
         if workers < 1:
@@ -161,24 +163,27 @@ _chain: Chain | None = None
 
 
 def start_worker(source: ChainSource) -> None:
+    """Load the chain in a worker process."""
     global _chain
     become_worker()
     _chain = source.load()
 
 
 def process_job(job: ChainJob) -> ChainOutcome:
+    """Run one job through the chain of this worker process."""
     assert _chain is not None
     return _chain.process(job)
 
 
 def keep_audio(path: Path, wave: Wave, rate: int) -> None:
+    """Write the audio that came out of the chain's vocoder, for listening and for other measures."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with SoundFile(path, rate, "PCM_24") as file:
         file.write(wave)
 
 
 def kept_audio(path: Path) -> dict[str, Any] | None:
-    """Audio kept by an earlier evaluation, as the wave of a `SystemOutput`. A damaged file is deleted."""
+    """Audio that the chain of an earlier evaluation has kept, as a `SystemOutput`. A damaged file is deleted."""
     try:
         wave, rate = soundfile.read(path, dtype="float32")
     except soundfile.LibsndfileError:

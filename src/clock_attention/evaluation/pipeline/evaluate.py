@@ -32,7 +32,7 @@ BATCH = 16
 
 @dataclass(frozen=True)
 class Result:
-    """One prompt with its transcripts and measures."""
+    """One prompt of an evaluation with its transcripts and measures."""
 
     id: str
     group: str
@@ -133,11 +133,12 @@ class Evaluation:
 
 
 def counts_phones(recognizer: str) -> bool:
-    """Whether its "words" are phones: error rates are then phone error rates."""
+    """Whether a recognizer's "words" are phones: the error rates of its evaluation are then phone error rates."""
     return recognizer.endswith("-phones")
 
 
 def phones(text: str) -> str:
+    """A prompt as ARPAbet phones, to be compared with what a phone recognizer found."""
     from clock_attention.speech.text.phonemes import WORD_BOUNDARY
     from clock_attention.speech.text.phonemizers import phonemizer
 
@@ -147,7 +148,7 @@ def phones(text: str) -> str:
 def paired_difference(
     first: Evaluation, second: Evaluation, recognizer: str, measure: Measure = "wer"
 ) -> ConfidenceInterval:
-    """First minus second, with the interval of resamples that draw the same sentences for both."""
+    """First evaluation minus second: error rates with the interval of resamples that draw the same sentences."""
     for one in (first, second):
         if recognizer not in one.recognizers:
             raise ValueError(f"{one.title} was not recognised by {recognizer!r}, only by {', '.join(one.recognizers)}")
@@ -156,7 +157,7 @@ def paired_difference(
 
 @dataclass(frozen=True)
 class CacheKeys:
-    """Under which one utterance's results are kept."""
+    """The keys in the cache under which the evaluation of one utterance is kept."""
 
     spoken: str
     transcripts: dict[str, str]  # by recognizer
@@ -187,7 +188,7 @@ OnProgress = Callable[[int], None]
 
 
 def nothing(done: int) -> None:
-    """No progress report."""
+    """No progress report of an evaluation."""
 
 
 def evaluate(
@@ -253,7 +254,7 @@ def jobs(
     cache: Cache,
     audio: Path | None,
 ) -> Iterator[ChainJob]:
-    """Utterances without results, synthesized in batches of similar length; audio kept by an earlier run is reused."""
+    """Chain jobs for prompts without results: spoken in batches of similar length; kept audio is reused."""
     silent = []
     for place in places:
         kept = kept_audio(audio / keys[place].file) if audio else None
@@ -274,6 +275,7 @@ def jobs(
 
 
 def job(keys: CacheKeys, sound: SystemOutput, cache: Cache, audio: Path | None) -> ChainJob:
+    """The chain job of one prompt: only the recognizers and predictors that the cache has no result of."""
     return ChainJob(
         key=keys.spoken,
         sound=sound,
@@ -284,6 +286,7 @@ def job(keys: CacheKeys, sound: SystemOutput, cache: Cache, audio: Path | None) 
 
 
 def remember(cache: Cache, keys: CacheKeys, outcome: ChainOutcome) -> None:
+    """Put what the chain found for one prompt into the cache."""
     for name, transcript in outcome.transcripts.items():
         cache.put(keys.transcripts[name], {"recognizer": name, "transcript": transcript, "seconds": outcome.seconds})
     for name, scores in outcome.opinions.items():
@@ -291,6 +294,7 @@ def remember(cache: Cache, keys: CacheKeys, outcome: ChainOutcome) -> None:
 
 
 def collect(prompt: Prompt, keys: CacheKeys, cache: Cache, audio: Path | None) -> Result:
+    """The result of one prompt, put together from the cache."""
     spoken = row(cache, keys.spoken)
     found = {name: row(cache, key) for name, key in keys.transcripts.items()}
     return Result(
@@ -307,6 +311,7 @@ def collect(prompt: Prompt, keys: CacheKeys, cache: Cache, audio: Path | None) -
 
 
 def row(cache: Cache, key: str) -> CacheEntry:
+    """A cache entry of an evaluation that must be there."""
     found = cache.get(key)
     assert found is not None
     return found

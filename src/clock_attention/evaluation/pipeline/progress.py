@@ -11,7 +11,7 @@ PLAIN_SECONDS = 30
 
 
 class Watch:
-    """Counts utterances; those that come out of the cache at once say nothing about the time left."""
+    """Progress of a long evaluation; utterances that come out of the cache at once say nothing about the time left."""
 
     def __init__(self, console: Console, total: int, title: str, quiet: bool = False) -> None:
         self.console, self.total, self.title, self.quiet = console, total, title, quiet
@@ -56,6 +56,7 @@ class Watch:
 
 
 def duration(seconds: float) -> str:
+    """The time left, as progress shows it: seconds, minutes or hours."""
     if seconds < 90:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

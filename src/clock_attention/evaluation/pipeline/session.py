@@ -20,7 +20,7 @@ from clock_attention.speech.audio.mel import MelConfig
 
 
 class Session:
-    """A context manager. On several ranks every one takes its share, and the first returns what all have found."""
+    """An evaluation session, a context manager. Every rank takes its share; the first returns all results."""
 
     def __init__(
         self,
@@ -71,7 +71,7 @@ class Session:
 
 
 def launched(devices: int, nodes: int) -> Any:
-    """Fabric with its processes started, or None where one process is enough."""
+    """Fabric with the processes of a session started, or None where one process is enough."""
     if devices * nodes == 1:
         return None
     from lightning_fabric import Fabric
@@ -85,7 +85,7 @@ def launched(devices: int, nodes: int) -> Any:
 
 
 def shared_mel(systems: Sequence[System]) -> MelConfig:
-    """The one mel definition of all, because they are to share one vocoder."""
+    """The one mel definition of all systems of a session, because they are to share one vocoder."""
     first = systems[0].mel
     for other in systems[1:]:
         if other.mel != first:

@@ -26,7 +26,7 @@ Measured = dict[str, list[float]]  # mean and its 95 % bootstrap interval over s
 
 
 def with_sound(evaluations: Sequence[Evaluation], audio: Path, mel: MelConfig) -> list[Evaluation]:
-    """With measures of the kept audio; those after the first also say how the first differs from them."""
+    """Evaluations with measures of their kept audio; those after the first also say how the first differs."""
     analyst = Analyst(mel)
     analysed = [[analyst.read(audio, result) for result in one.results] for one in evaluations]
     own = [pooled([measures(utterance) for utterance in each]) for each in analysed]
@@ -39,7 +39,7 @@ def with_sound(evaluations: Sequence[Evaluation], audio: Path, mel: MelConfig) -
 
 
 class Analyst:
-    """Mel and pitch of kept audio."""
+    """Mel and pitch of kept audio, from which the sound measures are computed."""
 
     def __init__(self, mel: MelConfig) -> None:
         self.config, self.spectrogram = mel, MelSpectrogram(mel)
@@ -53,7 +53,7 @@ class Analyst:
 
 
 def measures(analysed: tuple[Any, Any]) -> dict[str, float]:
-    """Of one utterance alone."""
+    """Sound measures of one utterance alone: sharpness of the mel, and pitch."""
     mel, contour = analysed
     lively, pitch = sharpness(mel), pitch_measures(contour)
     return {
@@ -67,7 +67,7 @@ def measures(analysed: tuple[Any, Any]) -> dict[str, float]:
 
 
 def differences(analysed: tuple[Any, Any], reference: tuple[Any, Any]) -> dict[str, float]:
-    """Of one utterance and another reading of the same sentence."""
+    """Sound measures of one utterance against another reading of the sentence: cepstral and pitch distance."""
     (mel, contour), (other, theirs) = analysed, reference
     ratio = sharpness(mel).ratio(sharpness(other))
     pitch = pitch_distance(contour, theirs, warping_path(mel, other))
@@ -80,7 +80,7 @@ def differences(analysed: tuple[Any, Any], reference: tuple[Any, Any]) -> dict[s
 
 
 def pooled(rows: Sequence[dict[str, float]]) -> Measured:
-    """Means over the sentences that have the measure; none where no sentence has it."""
+    """Sound measures averaged over the sentences that have them, with intervals."""
     columns = {name: np.array([row[name] for row in rows]) for name in rows[0]}
     return {
         name: mean_with_interval(values[np.isfinite(values)])

@@ -20,7 +20,7 @@ CAP = 7.0  # frames per phoneme at which autoregressive models are cut off that 
 
 
 def parse_range(texts: Sequence[str]) -> list[float]:
-    """ "3:10" (whole steps), "3:10:0.5", "6" → numbers in order, each once; "natural" adds none."""
+    """The range of a sweep: "3:10" (whole steps), "3:10:0.5", "6" → numbers in order; "natural" adds none."""
     values: set[float] = set()
     for text in texts:
         if text == "natural":
@@ -38,7 +38,7 @@ def parse_range(texts: Sequence[str]) -> list[float]:
 
 
 def lengths_of(system: System, mprs: Sequence[float], cap: float = CAP) -> list[Length]:
-    """What the paper asks of each: parallel models the whole range, autoregressive ones a cap.
+    """The lengths of a system in a sweep, as in the paper: parallel models the whole range, autoregressive ones a cap.
 
     Parallel models and the teacher are also evaluated at their natural length. Causal clocks stop by
     themselves, at their own pace.
@@ -51,14 +51,14 @@ def lengths_of(system: System, mprs: Sequence[float], cap: float = CAP) -> list[
 
 
 def at(system: System, length: Length) -> System:
-    """The same system at another length; recordings have their own."""
+    """The same system at another length of the sweep; recordings have their own."""
     return system.at(length) if isinstance(system, VoiceSystem | TeacherSystem) else system
 
 
 def sweep(
     systems: Sequence[System], prompts: Sequence[Prompt], mprs: Sequence[float], session: Session, cap: float = CAP
 ) -> list[Evaluation]:
-    """Every system at each of its lengths; empty on every rank but the first."""
+    """Evaluate every system at each of its lengths; empty on every rank but the first."""
     found = []
     for system in systems:
         for length in lengths_of(system, mprs, cap):
@@ -69,31 +69,34 @@ def sweep(
 
 
 def write_sweep(path: Path, evaluations: Sequence[Evaluation], **about: Any) -> None:
+    """Write the evaluations of a sweep as `sweep.json`."""
     path.parent.mkdir(parents=True, exist_ok=True)
     table = {**about, "evaluations": [one.to_json() for one in evaluations]}
     write_atomically(path, json.dumps(table, ensure_ascii=False, indent=1))
 
 
 def read_sweep(path: Path) -> list[Evaluation]:
+    """The evaluations in a `sweep.json`."""
     return [Evaluation.from_json(one) for one in json.loads(path.read_text("utf-8"))["evaluations"]]
 
 
 def names(evaluations: Sequence[Evaluation]) -> list[str]:
-    """Systems in order, each once."""
+    """Systems of a sweep in order, each once."""
     return list(dict.fromkeys(one.system for one in evaluations))
 
 
 def of_system(evaluations: Sequence[Evaluation], system: str) -> list[Evaluation]:
+    """The evaluations of one system in a sweep."""
     return [one for one in evaluations if one.system == system]
 
 
 def best(evaluations: Sequence[Evaluation], system: str, recognizer: str) -> Evaluation:
-    """The length at which a system has the lowest word error rate."""
+    """Of a sweep: the length at which a system has the lowest word error rate."""
     return min(of_system(evaluations, system), key=lambda one: one.scores[recognizer].wer.estimate)
 
 
 def best_shared(evaluations: Sequence[Evaluation], systems: Sequence[str], recognizer: str) -> str | None:
-    """The length with the lowest mean word error rate of these systems, among those that all of them have."""
+    """Of a sweep: the length with the lowest mean word error rate of these systems, among those that all have."""
     rates: dict[str, list[float]] = {}
     for one in evaluations:
         if one.system in systems:

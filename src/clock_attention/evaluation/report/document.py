@@ -1,4 +1,4 @@
-"""A page of headings, paragraphs, tables, pictures and sounds, as Markdown and as one self-contained HTML file."""
+"""A report as a document of headings, tables, pictures and sounds: Markdown, or one self-contained HTML file."""
 
 from __future__ import annotations
 
@@ -18,19 +18,23 @@ NUMBER = re.compile(r"[-+]?\d")
 
 @dataclass(frozen=True)
 class Heading:
+    """A heading of a document."""
+
     text: str
     level: int = 2
 
 
 @dataclass(frozen=True)
 class Picture:
+    """A picture of a document."""
+
     path: Path
     caption: str
 
 
 @dataclass(frozen=True)
 class AudioSamples:
-    """Recordings, each under its title."""
+    """Recordings of a document, each under its title."""
 
     caption: str
     recordings: tuple[tuple[str, Path], ...]
@@ -48,24 +52,26 @@ img { max-width: 100%; } figcaption { color: #555; } audio { height: 2rem; }
 
 
 def numeric(cells: Cells) -> list[bool]:
-    """Which columns hold numbers, and are aligned to the right."""
+    """Which columns of a document's table hold numbers, and are aligned to the right."""
     columns = zip(*cells[1:], strict=True)
     found = [all(NUMBER.match(cell) for cell in column if cell) and any(column) for column in columns]
     return found or [False] * len(cells[0])
 
 
 def markdown_table(cells: Cells) -> str:
+    """A table of a document as Markdown."""
     header, *rows = cells
     lines = [header, ["---:" if right else "---" for right in numeric(cells)], *rows]
     return "".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |\n" for line in lines)
 
 
 def to_markdown(parts: Sequence[ReportPart], folder: Path) -> str:
-    """Pictures and sounds are links relative to `folder`."""
+    """A document as Markdown. Pictures and sounds are links relative to `folder`."""
     return "\n".join(markdown_of(part, folder) for part in parts)
 
 
 def markdown_of(part: ReportPart, folder: Path) -> str:
+    """One part of a document as Markdown."""
     if isinstance(part, str):
         return f"{part}\n"
     if isinstance(part, Heading):
@@ -79,17 +85,19 @@ def markdown_of(part: ReportPart, folder: Path) -> str:
 
 
 def link(path: Path, folder: Path) -> str:
+    """The link from a Markdown document in `folder` to a file."""
     return Path(os.path.relpath(path, folder)).as_posix().replace(" ", "%20")
 
 
 def to_html(parts: Sequence[ReportPart], title: str) -> str:
-    """One file with everything inside; no network, no script."""
+    """A document as one HTML file with everything inside; no network, no script."""
     body = "\n".join(map(html_of, parts))
     head = f'<meta charset="utf-8"><title>{html.escape(title)}</title><style>{STYLE}</style>'
     return f'<!doctype html>\n<html lang="en"><head>{head}</head>\n<body>\n{body}\n</body></html>\n'
 
 
 def html_of(part: ReportPart) -> str:
+    """One part of a document as HTML."""
     if isinstance(part, str):
         return f"<p>{html.escape(part)}</p>"
     if isinstance(part, Heading):
@@ -117,10 +125,12 @@ TYPES = {".png": "image/png", ".flac": "audio/flac", ".wav": "audio/wav"}
 
 
 def embedded(path: Path) -> str:
+    """A file inside an HTML document: a data URL."""
     return f"data:{TYPES[path.suffix]};base64,{base64.b64encode(path.read_bytes()).decode()}"
 
 
 def write_page(parts: Sequence[ReportPart], folder: Path, title: str, name: str = "report") -> tuple[Path, Path]:
+    """Write a document as report.md and report.html."""
     folder.mkdir(parents=True, exist_ok=True)
     markdown, page = folder / f"{name}.md", folder / f"{name}.html"
     write_atomically(markdown, to_markdown(parts, folder))

@@ -1,4 +1,4 @@
-"""Counterparts of the paper's three figures, and learning curves."""
+"""Figures of a report: counterparts of the paper's three figures, and learning curves."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ MARKERS = ("o", "s", "^", "D", "v")
 
 @dataclass(frozen=True)
 class Portrait:
-    """One utterance to look at."""
+    """One utterance for a figure of the report: its attention and its mel."""
 
     title: str
     matrix: FloatArray  # (steps, T)
@@ -38,6 +38,7 @@ class Portrait:
 
 
 def portrait(system: VoiceSystem, length: Length, text: str = SAMPLE) -> Portrait:
+    """Speak a sentence for a figure of the report."""
     utterance = system.at(length).utter(text)
     return Portrait(
         str(length), alignment_matrix(utterance.weights), utterance.mel.numpy(), tuple(utterance.phonemes.tokens)
@@ -114,6 +115,7 @@ def draw_scores(evaluations: Sequence[Evaluation], path: Path) -> None:
 def draw_system(
     axis: Any, evaluations: Sequence[Evaluation], recognizer: str, measure: Measure, colour: str, marker: str
 ) -> None:
+    """The error rates of one system with intervals, in the figure over lengths."""
     scored = [one for one in evaluations if recognizer in one.recognizers]
     points = sorted((one.mpr, one.scores[recognizer].interval(measure)) for one in scored if one.mpr is not None)
     label = f"{evaluations[0].system}, {recognizer}"
@@ -130,7 +132,7 @@ def draw_system(
 
 
 def bar(interval: ConfidenceInterval) -> tuple[float, float, float]:
-    """In percent: the estimate, and how far the interval reaches below and above it."""
+    """An error bar of a figure, in percent: the estimate, and how far the interval reaches below and above it."""
     estimate, low, high = 100 * interval.estimate, 100 * interval.low, 100 * interval.high
     return estimate, max(0.0, estimate - low), max(0.0, high - estimate)
 
@@ -153,12 +155,14 @@ def draw_curves(runs: dict[str, Path], path: Path) -> None:
 
 
 def new_figure(width: float, height: float) -> Figure:
+    """An empty figure of a report, in inches."""
     figure = Figure(figsize=(width, height), layout="constrained")
     FigureCanvasAgg(figure)
     return figure
 
 
 def save(figure: Figure, path: Path) -> None:
+    """Write a figure of a report."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with replacing(path) as temporary:
         figure.savefig(temporary, format=path.suffix.lstrip("."), dpi=110)

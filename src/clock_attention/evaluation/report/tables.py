@@ -1,4 +1,4 @@
-"""Evaluations as tables of text: rows of cells, the first of them the header. For the terminal and for reports."""
+"""Tables of evaluations: rows of text cells, the first of them the header. For the terminal and for reports."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MEASURES = {  # of the alignment, and their headings
 
 
 def score_table(evaluations: Sequence[Evaluation]) -> Cells:
-    """One row for each system and recognizer. Of phone recognizers, the rate, skips and repeats are those of phones."""
+    """Table of error rates: a row for each system and recognizer. For phone recognizers, of phones."""
     opinions = sorted({f"{name} {part}" for one in evaluations for name, s in one.opinions.items() for part in s})
     header = ["system", "length", "recognizer", "WER", "CER", "S / D / I", "skips", "repeats", *opinions]
     rows = []
@@ -43,7 +43,7 @@ def score_table(evaluations: Sequence[Evaluation]) -> Cells:
 
 
 def alignment_table(evaluations: Sequence[Evaluation]) -> Cells:
-    """One row for each system that has an alignment."""
+    """Table of alignment measures: a row for each system that has an alignment."""
     rows = []
     for one in evaluations:
         if one.alignment:
@@ -52,7 +52,7 @@ def alignment_table(evaluations: Sequence[Evaluation]) -> Cells:
 
 
 def sound_table(evaluations: Sequence[Evaluation], against: bool) -> Cells:
-    """Measures of the audio itself, or those against other systems: one row each."""
+    """Table of sound measures, or of those against other systems: one row each."""
     found = [
         (one, name, measured) for one in evaluations for name, measured in one.sound.items() if bool(name) == against
     ]
@@ -65,7 +65,7 @@ def sound_table(evaluations: Sequence[Evaluation], against: bool) -> Cells:
 
 
 def difference_table(evaluations: Sequence[Evaluation], pairs: Sequence[tuple[int, int]] | None = None) -> Cells:
-    """Paired differences of the first system to the others, or of the pairs given by their places."""
+    """Table of paired differences of the first system to the others, or of the pairs given by their places."""
     pairs = [(0, other) for other in range(1, len(evaluations))] if pairs is None else pairs
     rows = []
     for first, second in pairs:
@@ -80,17 +80,19 @@ def difference_table(evaluations: Sequence[Evaluation], pairs: Sequence[tuple[in
 
 
 def points(interval: ConfidenceInterval) -> str:
+    """An interval as a table shows it, in percentage points with a sign."""
     return f"{100 * interval.estimate:+.2f} [{100 * interval.low:+.2f}, {100 * interval.high:+.2f}]"
 
 
 def number(name: str, value: float | None) -> str:
+    """A measure as a table shows it: counts whole, the rest with three digits."""
     if value is None:  # results of a version that did not measure it
         return ""
     return f"{value:.0f}" if name in COUNTED else f"{value:.3f}"
 
 
 def sweep_table(evaluations: Sequence[Evaluation], recognizer: str, measure: Measure = "wer") -> Cells:
-    """One row a system, one column a length."""
+    """Table of a sweep: one row a system, one column a length."""
     scored = [one for one in evaluations if recognizer in one.recognizers]
     lengths = list(dict.fromkeys(one.length for one in sorted(scored, key=lambda one: one.mpr or 0.0)))
     rows = []
@@ -103,4 +105,5 @@ def sweep_table(evaluations: Sequence[Evaluation], recognizer: str, measure: Mea
 
 
 def percent(interval: ConfidenceInterval) -> str:
+    """An interval as a table shows it, in percent."""
     return f"{100 * interval.estimate:.1f} [{100 * interval.low:.1f}, {100 * interval.high:.1f}]"

@@ -28,7 +28,7 @@ class ConfidenceInterval:
 def bootstrap(
     errors: NDArray[np.int64], lengths: NDArray[np.int64], *, resamples: int = RESAMPLES, seed: int = 0
 ) -> ConfidenceInterval:
-    """Interval of a pooled rate: sentences are drawn with replacement, the rate is pooled again for each draw."""
+    """Bootstrap interval of a pooled rate: sentences are drawn with replacement, and each draw is pooled."""
     rates = resampled_rates(errors, lengths, resamples, seed)
     return percentile_interval(float(errors.sum() / lengths.sum()), rates)
 
@@ -36,12 +36,14 @@ def bootstrap(
 def resampled_rates(
     errors: NDArray[np.int64], lengths: NDArray[np.int64], resamples: int, seed: int
 ) -> NDArray[np.float64]:
+    """Pooled rates of bootstrap resamples: as many sentences as there are, drawn with replacement."""
     drawn = np.random.default_rng(seed).integers(0, len(errors), (resamples, len(errors)))
     rates: NDArray[np.float64] = errors[drawn].sum(axis=1) / lengths[drawn].sum(axis=1)
     return rates
 
 
 def percentile_interval(estimate: float, rates: NDArray[np.float64]) -> ConfidenceInterval:
+    """The bootstrap interval of an estimate: percentiles of its resamples."""
     tail = (1 - CONFIDENCE) / 2
     low, high = np.quantile(rates, [tail, 1 - tail])
     return ConfidenceInterval(estimate, float(low), float(high))

@@ -20,7 +20,7 @@ def cepstral_distance(mel: Mel, reference: Mel) -> float:
 
 
 def warping_path(mel: Mel, reference: Mel) -> NDArray[np.integer[Any]]:
-    """Pairs of frames (N, 2) along the best time warp of the cepstra, from the first to the last."""
+    """Dynamic time warping (DTW) of two mels by their cepstra: pairs of frames (N, 2), first to last."""
     from librosa.sequence import dtw
 
     _, path = dtw(cepstra(mel).T, cepstra(reference).T, metric="euclidean")

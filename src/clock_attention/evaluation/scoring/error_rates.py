@@ -30,7 +30,7 @@ BRACKETS = re.compile(r"[()\[\]<>]")
 
 @dataclass(frozen=True)
 class Counts:
-    """Outcome of the cheapest edit that turns the reference into the transcript."""
+    """Counts of the cheapest edit that turns a text into its transcript: what error rates are made of."""
 
     hits: int = 0
     substitutions: int = 0
@@ -57,7 +57,7 @@ class Counts:
 
 @dataclass(frozen=True)
 class SentenceScore:
-    """One sentence; the texts are the normalized ones that were compared."""
+    """Word and character errors of one sentence; the texts are the normalized ones that were compared."""
 
     reference: str
     hypothesis: str
@@ -73,7 +73,7 @@ class SentenceScore:
 
 @dataclass(frozen=True)
 class Score:
-    """A system on a list of sentences."""
+    """Word and character error rates of a system on a list of sentences."""
 
     sentences: tuple[SentenceScore, ...]
     resamples: int = RESAMPLES
@@ -128,7 +128,7 @@ class Score:
 def score_sentences(
     references: Sequence[str], hypotheses: Sequence[str], *, resamples: int = RESAMPLES, seed: int = 0
 ) -> Score:
-    """Compare texts with their transcripts, sentence by sentence."""
+    """Error rates of transcripts: each text is compared with its transcript."""
     if len(references) != len(hypotheses) or not references:
         raise ValueError(
             f"expected as many transcripts as texts and at least one, got {len(hypotheses)} for {len(references)}"
@@ -139,11 +139,12 @@ def score_sentences(
 
 @cache
 def _normalizer() -> Any:
+    """Whisper's English text normalizer, loaded once."""
     return needs("whisper_normalizer.english", extra="evaluation").EnglishTextNormalizer()
 
 
 def normalize_transcript(text: str) -> str:
-    """Whisper's English normalization; typographic apostrophes first, which it would take for word boundaries."""
+    """A transcript by Whisper's English normalization; typographic apostrophes first, no word boundaries."""
     normalized = str(_normalizer()(text.replace("’", "'")))
     return normalized if any(letter.isalnum() for letter in normalized) else ""
 
@@ -160,7 +161,7 @@ def require_words(reference: str) -> str:
 
 
 def align(references: Sequence[str], hypotheses: Sequence[str]) -> list[SentenceScore]:
-    """Levenshtein alignments of normalized texts, in words and in characters."""
+    """Levenshtein alignments of normalized texts and transcripts, in words and in characters."""
     jiwer = needs("jiwer", extra="evaluation")
     words = jiwer.process_words(list(references), list(hypotheses))
     chars = jiwer.process_characters(list(references), list(hypotheses))
@@ -199,6 +200,7 @@ def count_repeats(spoken: Sequence[str], chunks: Sequence[Any]) -> int:
 
 
 def lies_in_repetition(words: Sequence[str], place: int) -> bool:
+    """Whether a word of a transcript lies in a stretch whose first half equals its second."""
     return any(
         words[start : start + half] == words[start + half : start + 2 * half]
         for half in range(1, len(words) // 2 + 1)
@@ -207,7 +209,7 @@ def lies_in_repetition(words: Sequence[str], place: int) -> bool:
 
 
 def difference(first: Score, second: Score, measure: Measure = "wer") -> ConfidenceInterval:
-    """First minus second on the same sentences; each resample draws the same sentences for both systems."""
+    """Error rate of the first system minus the second's on the same sentences, drawn in pairs for each resample."""
     texts, others = ([sentence.reference for sentence in score.sentences] for score in (first, second))
     if texts != others:
         raise ValueError(
@@ -219,7 +221,7 @@ def difference(first: Score, second: Score, measure: Measure = "wer") -> Confide
 
 
 def unpaired_difference(first: Score, second: Score, measure: Measure = "wer") -> ConfidenceInterval:
-    """First minus second on different sentences: each draws its own."""
+    """Error rate of the first system minus the second's on different sentences: each draws its own."""
     arrays = first.arrays(measure), second.arrays(measure)
     one, other = (
         resampled_rates(*errors_and_lengths, first.resamples, seed)

@@ -21,7 +21,7 @@ RATE = 16000
 
 
 class Predictor(Protocol):
-    """Wave → scores on the scale from 1 to 5."""
+    """A predictor of opinion scores (MOS): wave → scores on the scale from 1 to 5."""
 
     @property
     def fingerprint(self) -> str: ...
@@ -67,7 +67,7 @@ class DistillMos:
 
 @contextmanager
 def importable(name: str) -> Iterator[None]:
-    """An empty module in place of one that is missing or does not load here, for as long as another imports it."""
+    """While a predictor of opinion scores imports it: an empty module in place of one that is missing or broken."""
     try:
         import_module(name)
     except (ImportError, OSError):
@@ -81,6 +81,7 @@ def importable(name: str) -> Iterator[None]:
 
 
 def require_samples(wave: Wave) -> Wave:
+    """Refuse an empty recording, which has no opinion score."""
     if not len(wave):
         raise ValueError("an empty recording has no quality to predict")
     return wave
@@ -90,6 +91,7 @@ PREDICTORS: dict[str, Callable[[], Predictor]] = {"dnsmos": Dnsmos, "distillmos"
 
 
 def load_predictor(name: str) -> Predictor:
+    """A predictor of opinion scores by name."""
     if name not in PREDICTORS:
         raise ValueError(f"unknown predictor of opinion scores {name!r}; choose one of {', '.join(PREDICTORS)}")
     return PREDICTORS[name]()

@@ -1,4 +1,4 @@
-"""Pitch of an utterance, and how closely it follows another reading of the same sentence."""
+"""Prosody of an utterance: its pitch, and how closely that follows another reading of the same sentence."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FEWEST = 5  # voiced frames to say anything about
 
 @dataclass(frozen=True)
 class Pitch:
-    """Of one utterance."""
+    """Pitch of one utterance: mean, variation, and how much is voiced."""
 
     hertz: float  # geometric mean of the voiced frames
     spread: float  # their standard deviation, semitones
@@ -25,13 +25,14 @@ class Pitch:
 
 @dataclass(frozen=True)
 class PitchDistance:
-    """Between two contours, frame by frame along a path, where both are voiced."""
+    """Distance of two pitch contours, frame by frame along a path, where both are voiced."""
 
     error: float  # root mean square, semitones, after both means have been subtracted
     correlation: float
 
 
 def pitch_measures(contour: Contour) -> Pitch:
+    """Mean and variation of a pitch contour."""
     voiced = contour[contour > 0]
     if len(voiced) < FEWEST:
         return Pitch(float("nan"), float("nan"), len(voiced) / max(1, len(contour)))
@@ -39,7 +40,7 @@ def pitch_measures(contour: Contour) -> Pitch:
 
 
 def pitch_distance(contour: Contour, reference: Contour, path: NDArray[np.integer[Any]]) -> PitchDistance:
-    """Args: path: pairs of frames (N, 2), from `warping_path` of the two mels."""
+    """Distance of two pitch contours along a time warp."""
     ours = contour[np.minimum(path[:, 0], len(contour) - 1)]
     theirs = reference[np.minimum(path[:, 1], len(reference) - 1)]
     both = (ours > 0) & (theirs > 0)
@@ -52,7 +53,7 @@ def pitch_distance(contour: Contour, reference: Contour, path: NDArray[np.intege
 
 
 def final_pitch(contour: Contour, frames: int) -> float:
-    """Mean of the last so many voiced frames, in semitones above 1 Hz.
+    """Pitch at the end of an utterance: mean of the last so many voiced frames, in semitones above 1 Hz.
 
     Frames far from the median do not count: a detector falls by an octave and more where a voice fades away.
     """

@@ -20,7 +20,7 @@ RATE = 16000
 
 
 class Recognizer(Protocol):
-    """Wave → transcript. `fingerprint` changes whenever the same wave could be transcribed differently."""
+    """A speech recognizer: wave → transcript. `fingerprint` changes whenever a transcript could change."""
 
     @property
     def name(self) -> str: ...
@@ -32,7 +32,7 @@ class Recognizer(Protocol):
 
 
 class BaseRecognizer(ABC):
-    """What all recognizers share. Silence has no words; several recognizers would invent some."""
+    """What all speech recognizers share. Silence has no words; several recognizers would invent some."""
 
     SILENT = 1e-3
 
@@ -214,7 +214,7 @@ RECOGNIZERS: dict[str, Callable[..., Recognizer]] = {
 
 
 def load_recognizer(name: str, threads: int = 0) -> Recognizer:
-    """ "moonshine", "whisper[:MODEL]", "wav2vec2[:MODEL]", "pocketsphinx" or "pocketsphinx-phones".
+    """A speech recognizer: "moonshine", "whisper[:MODEL]", "wav2vec2[:MODEL]", "pocketsphinx[-phones]".
 
     `threads` is for Whisper, 0 its own choice; the others run on one, or on torch's.
     """
@@ -224,7 +224,7 @@ def load_recognizer(name: str, threads: int = 0) -> Recognizer:
 
 
 def require_known(name: str) -> tuple[str, str]:
-    """Kind and model of a recognizer; does not check that the model is available."""
+    """Kind and model of a speech recognizer by name; does not check that the model is available."""
     kind, _, model = name.partition(":")
     if kind not in RECOGNIZERS or (model and kind not in ("whisper", "wav2vec2")):
         raise ValueError(
@@ -235,7 +235,7 @@ def require_known(name: str) -> tuple[str, str]:
 
 
 def fingerprint(*files: Path, settings: dict[str, Any]) -> str:
-    """Of the names and contents of files, and the settings."""
+    """The fingerprint of a speech recognizer: hash of its model's files and its settings."""
     digest = hashlib.sha256(json.dumps(settings, sort_keys=True).encode())
     for file in sorted(file for file in files if file.is_file()):
         digest.update(file.name.encode())

@@ -18,7 +18,7 @@ LOUD = 5.0  # nepers below the loudest frames' mean log-mel: what lies lower is 
 
 @dataclass(frozen=True)
 class Sharpness:
-    """Of one mel; ratios of two say how much of the movement is left."""
+    """Movement and variance of one mel; ratios of two say how much of the movement is left."""
 
     time: float  # mean absolute difference between neighbouring frames
     bins: float  # between neighbouring mel bins
@@ -29,7 +29,7 @@ class Sharpness:
 
 
 def sharpness(mel: Mel) -> Sharpness:
-    """Movement and variance of the frames with speech."""
+    """Sharpness of a mel: movement and variance of the frames with speech."""
     level = mel.mean(1)
     spoken = mel[level > np.percentile(level, 95) - LOUD].astype(np.float64)
     if len(spoken) < 2:

@@ -17,7 +17,7 @@ COUNTED = (
 
 
 def measure_alignment(matrix: FloatArray, phonemes: Phonemes, heads: FloatArray | None = None) -> dict[str, float]:
-    """`measure_quality` of one utterance (steps, tokens), with the words that were skipped and repeated.
+    """Alignment measures of one utterance (steps, tokens), with the words that were skipped and repeated.
 
     A word is skipped when none of its phonemes is ever the one most attended to, by any of the `heads` (heads, steps,
     tokens): a model reads with all of them. In `matrix`, their mean, a word of one phoneme, such as "a", can stay below
@@ -49,19 +49,19 @@ def measure_alignment(matrix: FloatArray, phonemes: Phonemes, heads: FloatArray 
 
 
 def words_under_a_step(phonemes: Phonemes, durations: IntArray, frames_per_step: int) -> int:
-    """Words that the alignment (frames of each token) gives less time than one decoder step: passed over in time."""
+    """Words that the alignment (frames of each token) gives less time than one decoder step: skipped in time."""
     spoken = [place for place, word in enumerate(phonemes.word_index) if word != NO_WORD]
     frames = np.bincount(np.array(phonemes.word_index)[spoken], durations[spoken], minlength=len(phonemes.words))
     return int((frames < frames_per_step).sum())
 
 
 def visits(matrix: FloatArray) -> IntArray:
-    """The token most attended to at each step; rows without any weight attend to nothing."""
+    """The token most attended to at each step, for counting skips and repeats; empty rows attend to nothing."""
     return matrix.argmax(1)[matrix.sum(1) > 0]
 
 
 def word_faults(visited: Sequence[int], words: int) -> tuple[int, int]:
-    """(skips, repeats) of a path over word indices, −1 between words.
+    """Counts (skips, repeats) of a path over word indices, −1 between words.
 
     A word is skipped when none of its phonemes is ever the one most attended to, and repeated when the path returns
     to it from another word.
@@ -73,7 +73,7 @@ def word_faults(visited: Sequence[int], words: int) -> tuple[int, int]:
 
 
 def pooled_measures(rows: Sequence[dict[str, float]]) -> dict[str, float]:
-    """Sums of what is counted, means of the rest, over the sentences that have an alignment."""
+    """Skips and repeats summed, other alignment measures averaged, over the sentences that have an alignment."""
     aligned = [row for row in rows if row]
     if not aligned:
         return {}

@@ -28,7 +28,7 @@ Embedding = NDArray[np.float32]
 
 
 class SpeakerEncoder(nn.Module):
-    """Wave → a unit vector of 256 numbers that says who speaks."""
+    """The speaker encoder (GE2E): wave → a unit vector of 256 numbers that says who speaks."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -65,7 +65,7 @@ class SpeakerEncoder(nn.Module):
 
 
 def mel_power(samples: Wave) -> NDArray[np.float32]:
-    """Power in 40 mel bands, not its logarithm.  (S, 40)"""
+    """Input of the speaker encoder: power in 40 mel bands, not its logarithm.  (S, 40)"""
     import librosa
 
     found = librosa.feature.melspectrogram(y=samples, sr=RATE, n_fft=WINDOW, hop_length=HOP, n_mels=MELS)
@@ -73,12 +73,13 @@ def mel_power(samples: Wave) -> NDArray[np.float32]:
 
 
 def similarity(ours: Sequence[Embedding], theirs: Sequence[Embedding]) -> NDArray[np.float64]:
-    """Cosine of each of ours with the mean of theirs: 1 is the same, other people have about 0.5 to 0.7."""
+    """Speaker similarity: cosine of each of ours with the mean of theirs; other people have about 0.5 to 0.7."""
     mean = np.mean(np.stack(list(theirs)), axis=0, dtype=np.float64)
     return np.stack(list(ours)).astype(np.float64) @ (mean / np.linalg.norm(mean))
 
 
 def weights_file() -> Path:
+    """The weights of the speaker encoder, in the package resemblyzer."""
     try:
         package = distribution("resemblyzer")
     except PackageNotFoundError:
@@ -87,7 +88,7 @@ def weights_file() -> Path:
 
 
 def load_encoder() -> Any:
-    """The encoder, or None where its weights are not installed."""
+    """The speaker encoder, or None where its weights are not installed."""
     try:
         return SpeakerEncoder.load()
     except ModuleNotFoundError:

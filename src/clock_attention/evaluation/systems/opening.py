@@ -18,7 +18,7 @@ TEACHERS = ("teacher", "teacher-paced", "teacher-audio")
 def open_systems(
     names: Sequence[str], length: Length, checkpoint: str, stack: ExitStack, whole: bool = False
 ) -> list[System]:
-    """Systems by name. A teacher has the phonemes and the mel of the first voice."""
+    """Open the systems to be evaluated by name. A teacher has the phonemes and the mel of the first voice."""
     found: dict[int, System] = {}
     for place in sorted(range(len(names)), key=lambda place: split_name(names[place])[1] in TEACHERS):
         voices = [one for one in found.values() if isinstance(one, VoiceSystem)]
@@ -34,12 +34,13 @@ def open_systems(
 
 
 def split_name(text: str) -> tuple[str, str]:
-    """NAME=FOLDER, or only a folder, which may have the character in its own name."""
+    """The name of a system to open: NAME=FOLDER, or only a folder, which may contain "=" itself."""
     title, equals, path = text.partition("=")
     return (title, path) if equals and not Path(text).exists() else ("", text)
 
 
 def open_teacher(name: str, length: Length, reader: str, mel: MelConfig) -> System:
+    """Open one of the teachers by name as a system."""
 
     title, name = split_name(name)
     kind: dict[str, Any] = {"vocoded": name != "teacher-audio", "paced": name == "teacher-paced"}
@@ -47,7 +48,7 @@ def open_teacher(name: str, length: Length, reader: str, mel: MelConfig) -> Syst
 
 
 def open_system(name: str, length: Length, checkpoint: str, stack: ExitStack, whole: bool = False) -> System:
-    """A voice, a run or `copy:CORPUS`."""
+    """Open one system by name: a voice, a run or `copy:CORPUS`."""
     title, name = split_name(name)
     if name.startswith("copy:"):
         if str(length) != "natural":
@@ -58,6 +59,7 @@ def open_system(name: str, length: Length, checkpoint: str, stack: ExitStack, wh
 
 
 def require_different_names(systems: Sequence[System]) -> None:
+    """Refuse two systems of the same name."""
     names = [one.name for one in systems]
     for name in names:
         if names.count(name) > 1:

@@ -34,7 +34,7 @@ ENDLESS = 1_000_000  # phonemes: no sentence is longer
 
 @dataclass(frozen=True)
 class Length:
-    """How long an utterance is to be: `mpr` frames per phoneme, `pace` times as fast as natural, or natural."""
+    """How long a system's utterances are: `mpr` frames per phoneme, `pace` times as fast as natural, or natural."""
 
     mpr: float | None = None
     pace: float | None = None
@@ -54,7 +54,7 @@ class Length:
 
 @dataclass(frozen=True)
 class SystemOutput:
-    """One utterance before recognition: a log-mel for the vocoder, or a waveform that needs none."""
+    """One utterance of a system before recognition: a log-mel for the vocoder, or a waveform that needs none."""
 
     frames: int
     mel: np.ndarray[Any, Any] | None = None  # (frames, M)
@@ -64,7 +64,7 @@ class SystemOutput:
 
 
 class System(Protocol):
-    """Speaks prompts. `fingerprint` and `identity` together change whenever the same prompt could sound different."""
+    """A system under evaluation. `fingerprint` and `identity` change whenever the same prompt could sound different."""
 
     name: str
     fingerprint: str
@@ -79,7 +79,7 @@ class System(Protocol):
 
 
 class VoiceSystem:
-    """A voice. Parallel ones keep the length exactly; for causal clocks it is the pace, for the others the cap.
+    """A voice under evaluation. Parallel ones keep the length exactly; for causal clocks it is the pace, else the cap.
 
     Sentences longer than the utterances that a voice has learned from are spoken in phrases, as they always are; with
     `whole` in one piece.
@@ -149,7 +149,7 @@ class VoiceSystem:
 
 
 def measures_of(utterance: Utterance) -> dict[str, float]:
-    """What the attention says that its alignment follows."""
+    """Alignment measures of an utterance of a voice under evaluation, from its attention."""
     heads = torch.cat(utterance.weights)  # (layers · H, steps, T)
     measures = measure_alignment(alignment_matrix([heads]), utterance.phonemes, heads.numpy())
     short = words_under_a_step(utterance.phonemes, utterance.alignment.durations, utterance.frames_per_step)
@@ -157,7 +157,7 @@ def measures_of(utterance: Utterance) -> dict[str, float]:
 
 
 class CopySynthesis:
-    """A corpus's own recordings through the vocoder: the floor of every other row. Prompts are its utterances."""
+    """A corpus's recordings through the vocoder, as a system: the floor of the others. Prompts are its utterances."""
 
     vocoded = True
     length = Length()
@@ -194,7 +194,7 @@ class CopySynthesis:
 
 
 class TeacherSystem:
-    """hibari's own reading of the prompts, at its natural length or compressed in time to what a voice would be given.
+    """hibari's reading of the prompts as a system, at its own length or time-stretched to a voice's.
 
     With `vocoded` it passes through mel and vocoder like everything else. Time compression is librosa's phase vocoder;
     with `paced` the teacher first reads at that speed itself, as far as it can (half to twice its natural one).
@@ -263,12 +263,12 @@ class TeacherSystem:
 
 
 def samples_of(frames: int, mel: MelConfig) -> int:
-    """The least number of samples with so many frames."""
+    """For the teacher as a system: the least number of samples with so many frames."""
     return (frames - 1) * mel.hop_length + mel.n_fft - 2 * mel.pad
 
 
 def stretched(wave: Wave, samples: int) -> Wave:
-    """The same speech in `samples` samples, at its own pitch."""
+    """For the teacher as a system: the same speech in `samples` samples, at its own pitch."""
     import librosa
 
     # A short window keeps consonants apart: the phase vocoder smears over its length.

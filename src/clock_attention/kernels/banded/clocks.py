@@ -47,7 +47,7 @@ jit_inline = numba.njit(error_model="numpy", forceinline=True)
 
 
 class Steps(NamedTuple):
-    """Features (L, width) of one head, `step` numbers apart, and which of them are valid."""
+    """Features (L, width) of one head that a compiled clock is made of, `step` numbers apart, and which are valid."""
 
     x: Any
     step: int
@@ -56,7 +56,7 @@ class Steps(NamedTuple):
 
 
 class Trace(NamedTuple):
-    """A clock: λ_i = factor · (anchor + offset)."""
+    """A compiled clock: λ_i = factor · (anchor + offset)."""
 
     offsets: Any  # (count, width) in working precision
     anchors: Any  # (⌈count/ANCHOR⌉, width), fp64
@@ -66,7 +66,7 @@ class Trace(NamedTuple):
 
 
 class Upcoming(NamedTuple):
-    """What is read of the same steps next, and comes from memory while the clock is made: content (L, width)."""
+    """What is read next of the same steps, and fetched from memory while the clock is made: content (L, width)."""
 
     x: Any
     step: int
@@ -75,7 +75,7 @@ class Upcoming(NamedTuple):
 
 @jit
 def rate(phi, x, like):
-    """φ(x)."""
+    """φ(x), compiled for the clocks."""
     one = splat(1.0, like)
     if phi == RATIONAL:
         magnitude = one + absolute(x)
@@ -88,7 +88,7 @@ def rate(phi, x, like):
 
 @jit
 def rate_slope(phi, x, like):
-    """φ'(x)."""
+    """φ'(x), compiled for the clocks."""
     one = splat(1.0, like)
     if phi == RATIONAL:
         magnitude = one + absolute(x)
@@ -101,7 +101,7 @@ def rate_slope(phi, x, like):
 
 @jit
 def list_valid(valid, length, index):
-    """Indices of the valid steps; returns how many there are. A null mask means all."""
+    """Indices of the valid steps of a clock; returns how many there are. A null mask means all."""
     count = 0
     for i in range(length):
         if is_null(valid) or get(valid, i) != 0:
@@ -112,7 +112,7 @@ def list_valid(valid, length, index):
 
 @jit
 def time_statistics(steps, c, eps, trace, like):
-    """Statistics of 2 LANES channels, a whole cache line, at a time."""
+    """Time norm of a clock: statistics of 2 LANES channels, a whole cache line, at a time."""
     x, n = steps.x, steps.count
     count = splat(float(n), 0.0)
     wide_a, wide_b = splat(0.0, 0.0), splat(0.0, 0.0)
@@ -138,6 +138,7 @@ def time_statistics(steps, c, eps, trace, like):
 
 @jit
 def keep_statistics(trace, c, exact, mean, spread, eps, like):
+    """Time norm of a clock: keep mean and inverse deviation of LANES channels in its trace."""
     sharp = splat(1.0, 0.0) / root(spread + splat(eps, 0.0))
     store(trace.statistics, c, mean)
     store(trace.statistics, trace.width + c, cast(sharp, like))
@@ -146,13 +147,13 @@ def keep_statistics(trace, c, exact, mean, spread, eps, like):
 
 @jit
 def feature(x, place, mean, sharp, rest):
-    """η: the normalized feature of a step, LANES channels."""
+    """η, the normalized feature of one step of a clock, LANES channels."""
     return (load(x, place) - mean) * sharp - rest
 
 
 @jit
 def run_clock(kind, phi, steps, channels, eps, trace, upcoming, like):
-    """λ of all steps and channels, left in `trace`.
+    """The clock of one head: λ of all steps and channels, left in `trace`.
 
     Channels beyond `channels` get factor 0: they are padding to a whole vector.
     """
@@ -189,7 +190,7 @@ def run_clock(kind, phi, steps, channels, eps, trace, upcoming, like):
 
 @jit
 def take_clock(steps, trace, upcoming, like):
-    """A clock given in fp64 (in place of features), taken into the form `run_clock` leaves."""
+    """A clock given in fp64 in place of features, taken into the form that `run_clock` leaves."""
     width = trace.width
     for c in range(0, width, LANES):
         store(trace.factors, c, splat(1.0, 0.0))
@@ -205,14 +206,14 @@ def take_clock(steps, trace, upcoming, like):
 
 @jit
 def reading_of(trace, i, c):
-    """λ of one step, LANES channels, fp64."""
+    """The clock's reading λ at one step, LANES channels, fp64."""
     anchor = load(trace.anchors, i // ANCHOR * trace.width + c)
     return (anchor + cast(load(trace.offsets, i * trace.width + c), 0.0)) * load(trace.factors, c)
 
 
 @jit
 def read_clock(n, trace, clock, sums):
-    """λ in fp64 (n, width), and its sum over channels."""
+    """The clock's readings λ in fp64 (n, width), and their sums over channels."""
     for i in range(n):
         added = splat(0.0, 0.0)
         for c in range(0, trace.width, LANES):
@@ -224,7 +225,7 @@ def read_clock(n, trace, clock, sums):
 
 @jit
 def surrogate_variance(kind, n, variance):
-    """Contribution of every step to Σ²: bridge (Eq. 4) or diffusive as printed (Eq. 5)."""
+    """Variance that a clock's steps contribute to Σ²: bridge (Eq. 4) or diffusive as printed (Eq. 5)."""
     for i in range(n):
         position = i + 0.5
         if kind == TIME_NORM_NORMALIZED:
@@ -235,7 +236,7 @@ def surrogate_variance(kind, n, variance):
 
 @jit
 def run_clock_back(kind, phi, steps, trace, clock, grad, grad_x, grad_step, like):
-    """From ∂/∂λ in `grad` (n, width), which is overwritten, to ∂/∂x at the valid steps.
+    """Gradient of a clock: from ∂/∂λ in `grad` (n, width), which is overwritten, to ∂/∂x at the valid steps.
 
     The clock is read from `clock` (fp64) if given, else from the trace.
     """

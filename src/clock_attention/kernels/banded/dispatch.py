@@ -1,4 +1,4 @@
-"""Which calls the banded kernel serves, and whether it makes their clocks itself or takes them from torch."""
+"""Dispatch of the banded kernel: which calls it serves, and whether it makes their clocks or takes them from torch."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ KINDS = {"normalized": TIME_NORM_NORMALIZED, "unnormalized": TIME_NORM}
 
 
 def refusal(inputs: AttentionInputs, options: ClockOptions, wanted: Wanted) -> str | None:
-    """Why this call cannot be served, or None."""
+    """Why the banded kernel cannot serve a call, or None."""
     if inputs.query.device.type != "cpu":
         return f"the tensors are on {inputs.query.device}, and this implementation runs on the CPU only"
     if inputs.attn_mask is not None:
@@ -31,7 +31,7 @@ def refusal(inputs: AttentionInputs, options: ClockOptions, wanted: Wanted) -> s
 
 
 def attend(inputs: AttentionInputs, options: ClockOptions, wanted: Wanted) -> Attended:
-    """The attention over the band; see `interface`.
+    """Dispatch of the banded kernel: the attention over the band, with clocks made inside or by torch; see `interface`.
 
     Variances estimated from the rates are close to 0 where rates hardly vary. What is left of the denominator then
     makes logits and their slopes larger than fp32 can hold, so everything from the rates on runs in fp64.
@@ -75,7 +75,7 @@ def attend_clocks(
     *,
     return_weights: bool,
 ) -> tuple[Tensor, Tensor]:
-    """Output and weights (empty unless wanted) for clocks that are made already: any kind, any variance."""
+    """The banded kernel for clocks that are made already, of any kind and variance: output and weights (or empty)."""
     batch, heads = pair.query.shape[:2]
     work = torch.promote_types(pair.query_variance.dtype, value.dtype)
     variances = [x.to(work).expand(batch, heads, -1) for x in (pair.query_variance, pair.key_variance)]
@@ -88,6 +88,7 @@ def attend_clocks(
 
 
 def features(content: Content | None, work: torch.dtype) -> tuple[Tensor, Tensor] | tuple[None, None]:
+    """Content features for the banded kernel in its working precision."""
     if content is None:
         return None, None
     assert not isinstance(content, Tensor)
@@ -95,6 +96,6 @@ def features(content: Content | None, work: torch.dtype) -> tuple[Tensor, Tensor
 
 
 def makes_clocks(options: ClockOptions) -> bool:
-    """Whether the compiled code makes these clocks itself: not causal ones, any rate function or any variance."""
+    """Dispatch: whether the banded kernel makes these clocks itself: not causal ones, any rate or any variance."""
     plain = isinstance(options.phi, str) and options.variance == "surrogate" and not options.log_variance_term
     return options.clocks in KINDS and plain

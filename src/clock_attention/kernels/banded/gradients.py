@@ -55,7 +55,7 @@ AVERAGES = 4
 
 
 class BackRoom(NamedTuple):
-    """What a thread needs for gradients beside."""
+    """A thread's scratch for gradients, beside that of the forward pass."""
 
     content_key_rows: Any  # (T, content width)
     value_columns: Any  # tiles of (value width, TILE)
@@ -130,7 +130,7 @@ def take_weight_gradients(tile, first, count, queries, keys, results, gradients,
 
 @jit_inline
 def steepness(distances, inverse, sigma2, scoring, like):
-    """∂logit/∂Σ²."""
+    """Gradients: ∂logit/∂Σ²."""
     steep = splat(scoring.scale * scoring.spread, like) * distances * inverse * inverse
     if scoring.log_term:
         steep = steep - splat(0.5 * scoring.scale, like) / sigma2
@@ -139,6 +139,7 @@ def steepness(distances, inverse, sigma2, scoring, like):
 
 @jit_inline
 def average(back, what, r, weight, x):
+    """Gradients: add weight · x to a row's running averages."""
     place = (what * ROWS + r) * LANES
     store(back.averages, place, fma(weight, x, load(back.averages, place)))
 
@@ -181,7 +182,7 @@ def weigh_tile(tile, first, queries, keys, widths, scoring, room, back, gradient
 
 @jit_inline
 def take_means(room, back):
-    """Sums by lane → means over each row's keys, in the first lane."""
+    """Gradients: sums by lane → means over each row's keys, in the first lane."""
     for what in range(AVERAGES):
         for r in range(ROWS):
             place = (what * ROWS + r) * LANES
@@ -190,6 +191,7 @@ def take_means(room, back):
 
 @jit_inline
 def mean_of(back, what, r, like):
+    """Gradients: a row's mean over its keys, in every lane."""
     return splat(get(back.averages, (what * ROWS + r) * LANES), like)
 
 
@@ -231,7 +233,7 @@ def pull_tile(tile, first, queries, keys, widths, scoring, room, back, gradients
 
 @jit
 def backward_rows(row_from, row_to, queries, keys, widths, scoring, room, back, results, gradients, like):
-    """∂/∂λ_s (rows of gradients.clock), and what the block adds to every key; returns ∂/∂logit_scale."""
+    """Gradients of a block of rows: ∂/∂λ_s, and what the block adds to every key; returns ∂/∂logit_scale."""
     grad_scale = 0.0
     prepare_tiles(keys, widths, back.content_key_rows, widths.content, room, like)
     for tile in range((keys.count + TILE - 1) // TILE):
@@ -265,7 +267,7 @@ def backward_rows(row_from, row_to, queries, keys, widths, scoring, room, back, 
 
 @jit_inline
 def give_block(first, count, first_key, last_key, queries, keys, widths, room, back, gradients, like):
-    """From pulls, slopes and weights of a block to the gradients of its queries and of the keys it attends to."""
+    """Gradients of a block's queries, and of the keys it attends to, from its pulls, slopes and weights."""
     width = widths.clock
     # Σ_k pull (λ_s − λ_t), both relative to a key of the band: pulls nearly add up to 0.
     origin = shift(room.key_rows, (first_key + last_key) // 2 * width)

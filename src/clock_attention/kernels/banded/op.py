@@ -14,7 +14,7 @@ from clock_attention.kernels.banded.tiles import ROWS
 
 
 def largest_drop(work: torch.dtype) -> float:
-    """The share of a row's weight that may be left out: half a unit of its precision, 2⁻²⁴ or 2⁻⁵³."""
+    """For the operator: the share of a row's weight that may be left out: half a unit of precision, 2⁻²⁴ or 2⁻⁵³."""
     return torch.finfo(work).eps / 2
 
 
@@ -71,7 +71,7 @@ def check_operands(
     key_kind: int,
     phi: int,
 ) -> None:
-    """Raise where the compiled code would read past the end of a tensor: it sees addresses only."""
+    """Checks of the operator: raise where the compiled code would read past the end of a tensor."""
     if query.ndim != 4 or key.ndim != 4 or value.ndim != 4 or 0 in (*query.shape[1:], *key.shape[1:], value.shape[3]):
         raise ValueError(
             f"clock_attention::banded: got query {tuple(query.shape)}, key {tuple(key.shape)} and value "
@@ -114,6 +114,7 @@ def check_operands(
 
 
 def pair_of(query: Tensor | None, key: Tensor | None) -> tuple[Tensor, Tensor] | None:
+    """Two tensors of the operator, or None where one is missing."""
     return None if query is None or key is None else (query, key)
 
 
@@ -130,7 +131,7 @@ def describe(
     log_term: bool,
     eps: float,
 ) -> None:
-    """What forward and backward tell the compiled code alike."""
+    """The table of a call of the operator: what forward and backward tell the compiled code alike."""
     call.set(
         query_kind=query_kind,
         key_kind=key_kind,
@@ -147,7 +148,7 @@ def describe(
 
 
 def run(call: Call, *phases: int) -> None:
-    """All phases at once, head by head, or one after the other over chunks of queries."""
+    """Run the operator's compiled code: all phases at once, head by head, or one by one over chunks of queries."""
     for phase in (phases if call.chunks > 1 else (sum(phases),)) if call.items else ():
         count = call.items * (call.chunks if phase == tasks.MEET else 1)
         tickets = torch.zeros(2, dtype=torch.int64)
@@ -156,14 +157,14 @@ def run(call: Call, *phases: int) -> None:
 
 
 def steps_first(shape: tuple[int, ...], like: Tensor, zero: bool) -> Tensor:
-    """(B, H, L, D) laid out as (B, L, H, D): joining the heads afterwards is free."""
+    """For the operator's output: (B, H, L, D) laid out as (B, L, H, D), so that joining the heads is free."""
     batch, heads, length, channels = shape
     make = torch.zeros if zero else torch.empty
     return make((batch, length, heads, channels), dtype=like.dtype, device=like.device).transpose(1, 2)
 
 
 def narrow(x: Tensor, channels: int) -> Tensor:
-    """Drop the padding of whole vectors, keeping the layout of `steps_first`."""
+    """For the operator's output: drop the padding of whole vectors, keeping the layout of `steps_first`."""
     return x if x.shape[-1] == channels else x[..., :channels].transpose(1, 2).contiguous().transpose(1, 2)
 
 
@@ -246,7 +247,7 @@ def check_results(
     key: Tensor,
     value: Tensor,
 ) -> None:
-    """Raise unless these are what the forward pass made of the operands, and gradients of it."""
+    """Checks of the operator's backward: raise unless these are what the forward pass made, and gradients of it."""
     batch, heads, queries, _ = query.shape
     pairs = (batch, heads, queries, key.shape[2])
     for name, tensor, shape, dtype in (
@@ -267,6 +268,7 @@ def check_results(
 
 
 def differentiate_twice(ctx, *grads):  # type: ignore[no-untyped-def]
+    """Second derivatives of the banded operator: refused."""
     raise NotImplementedError("impl='banded' has no second derivatives: use impl='portable' or 'reference' for them")
 
 
@@ -290,6 +292,7 @@ OPERANDS = 10  # tensors among the operator's inputs, which come first
 
 
 def remember(ctx, inputs, output) -> None:  # type: ignore[no-untyped-def]
+    """Autograd of the banded operator: what its forward pass saves."""
     ctx.set_materialize_grads(False)
     ctx.mark_non_differentiable(output[2])
     ctx.save_for_backward(*output, *inputs[:OPERANDS])
@@ -297,6 +300,7 @@ def remember(ctx, inputs, output) -> None:  # type: ignore[no-untyped-def]
 
 
 def differentiate(ctx, grad_out, grad_softmax, grad_bands, grad_weights):  # type: ignore[no-untyped-def]
+    """Autograd of the banded operator: its backward pass."""
     saved = ctx.saved_tensors
     if grad_out is None and grad_weights is None:
         return (None,) * (OPERANDS + len(ctx.options) + 1)

@@ -58,7 +58,7 @@ from clock_attention.kernels.banded.tiles import (
 
 
 class Scoring(NamedTuple):
-    """What turns distances into logits, and when a logit is too small to matter."""
+    """What turns distances in the rows into logits, and when a logit is too small to matter."""
 
     scale: float
     spread: float  # 2√d
@@ -68,7 +68,7 @@ class Scoring(NamedTuple):
 
 
 class Queries(NamedTuple):
-    """One head's queries: index of the valid steps, clock, variance and content. Padded to whole blocks."""
+    """Queries of the rows of one head: index of the valid steps, clock, variance, content. Padded to whole blocks."""
 
     index: Any
     trace: Trace
@@ -78,7 +78,7 @@ class Queries(NamedTuple):
 
 
 class Keys(NamedTuple):
-    """One head's keys."""
+    """Keys of the rows of one head."""
 
     count: int  # of valid steps
     index: Any
@@ -93,7 +93,7 @@ class Keys(NamedTuple):
 
 
 class Widths(NamedTuple):
-    """Channels, padded to whole vectors."""
+    """Channels of the rows' tensors, padded to whole vectors."""
 
     clock: int
     value: int
@@ -101,7 +101,7 @@ class Widths(NamedTuple):
 
 
 class Room(NamedTuple):
-    """A thread's scratch."""
+    """A thread's scratch for rows of the attention."""
 
     packed: Any  # (tiles): the centre for which a tile of keys was packed
     centre: Any  # (width), fp64
@@ -120,7 +120,7 @@ class Room(NamedTuple):
 
 
 class Results(NamedTuple):
-    """What the forward pass writes, and the backward pass reads. `weights` may be null."""
+    """What the forward pass over rows writes, and the backward pass reads. `weights` may be null."""
 
     out: Any
     out_step: int
@@ -132,7 +132,7 @@ class Results(NamedTuple):
 
 @jit
 def variance_range(variance, first, last):
-    """Smallest and largest of variance[first:last]."""
+    """For the band of a block of rows: smallest and largest of variance[first:last]."""
     low, high = get(variance, first), get(variance, first)
     for i in range(first + 1, last):
         low, high = min(low, get(variance, i)), max(high, get(variance, i))
@@ -141,7 +141,7 @@ def variance_range(variance, first, last):
 
 @jit_inline
 def prepare_tiles(keys, widths, content_rows, rows_step, room, like):
-    """Before the first block: no tile of keys is packed, and all of their content is, its rows `rows_step` apart."""
+    """Before the first block of rows: no tile of keys is packed, and all of their content is."""
     for tile in range((keys.count + TILE - 1) // TILE):
         put(room.packed, tile, -1)
         if widths.content > 0:
@@ -153,7 +153,7 @@ def prepare_tiles(keys, widths, content_rows, rows_step, room, like):
 
 @jit_inline
 def prepare_block(first, count, queries, widths, content_rows, room, like):
-    """A block of queries relative to its centre, and its content, whose largest norm is returned.
+    """A block of rows: queries relative to their centre, and their content, whose largest norm is returned.
 
     Its rows are wanted by the backward pass only.
     """
@@ -173,6 +173,7 @@ def prepare_block(first, count, queries, widths, content_rows, room, like):
 
 @jit_inline
 def ensure_packed(tile, block, keys, width, room, like):
+    """Pack a tile of keys for a block of rows, unless it is packed already."""
     if get(room.packed, tile) != block:
         put(room.packed, tile, block)
         pack_keys(tile, width, keys.clock, room.centre, room.key_rows, room.key_columns, like)
@@ -205,7 +206,7 @@ def score_tile(tile, first, queries, keys, widths, scoring, room, like):
 
 @jit_inline
 def matters(tile, bound, floor, widths, room, like):
-    """Whether any key of a tile, with its clock's bound and its own content, may score above `floor`.
+    """For the band of a block of rows: whether any key of a tile may score above `floor`.
 
     Its content scores are left in `products`. The content's bound knows lengths alone and is mostly far too high: a
     tile that is within it need not be within reach. If it is not, its logits are −∞.
@@ -223,7 +224,7 @@ def matters(tile, bound, floor, widths, room, like):
 
 @jit_inline
 def bound_beyond(query, key, sign, variances, widths, scoring, room, like):
-    """The most that the clocks of keys from this one on (to the right for sign = 1, left for −1) can score."""
+    """For the band of rows: the most that clocks of keys from this one on (right: sign = 1, left: −1) can score."""
     distance = overshoot(query, key, room.centre, widths.clock, sign, like)
     return bound_logit(
         distance, variances[1], variances[0], scoring.scale, scoring.spread, scoring.eps, scoring.log_term
@@ -232,7 +233,7 @@ def bound_beyond(query, key, sign, variances, widths, scoring, room, like):
 
 @jit_inline
 def score_band(first, content_bound, key_variances, queries, keys, widths, scoring, room, like):
-    """Logits of a block of queries and every tile that matters: the first and the last of them."""
+    """The band of a block of rows: logits of every tile that matters, and the first and last of these."""
     width, tiles = widths.clock, (keys.count + TILE - 1) // TILE
     for r in range(ROWS):
         store(room.peaks, LANES * r, splat(-np.inf, like))
@@ -265,7 +266,7 @@ def score_band(first, content_bound, key_variances, queries, keys, widths, scori
 
 @jit_inline
 def soften(low, high, drop, room, like):
-    """Logits of tiles low … high → e^(logit − max), 0 where that is below e^(−drop); max and sum in `softmax`."""
+    """Softmax of a block of rows: logits of tiles low … high → e^(logit − max), 0 below e^(−drop); max and sum kept."""
     for r in range(ROWS):
         peak = largest(load(room.peaks, LANES * r))
         top, cut = splat(peak, like), splat(peak - drop, like)
@@ -282,7 +283,7 @@ def soften(low, high, drop, room, like):
 
 @jit
 def weighty_keys(weights, first, last):
-    """The range of keys within [first, last) outside of which no row of the block has any weight."""
+    """Softmax of a block of rows: the range of keys in [first, last) outside of which no row has any weight."""
     while first + 1 < last and not carries(weights, first):
         first += 1
     while first + 1 < last and not carries(weights, last - 1):
@@ -292,6 +293,7 @@ def weighty_keys(weights, first, last):
 
 @jit
 def carries(weights, k):
+    """Whether any row of a block gives weight to a key."""
     for r in range(ROWS):  # noqa: SIM110  (Numba compiles no generator here)
         if get(weights, place_in_tiles(k) + TILE * r) > 0.0:
             return True
@@ -300,7 +302,7 @@ def carries(weights, k):
 
 @jit
 def forward_rows(row_from, row_to, queries, keys, widths, scoring, room, results, like):
-    """Output and softmax of valid queries row_from … row_to − 1 of one head."""
+    """Rows of the attention, forward: output and softmax of valid queries row_from … row_to − 1 of one head."""
     key_variances = variance_range(keys.variance, 0, keys.count)
     prepare_tiles(keys, widths, room.result, 0, room, like)
     for first in range(row_from, row_to, ROWS):
@@ -321,7 +323,7 @@ def forward_rows(row_from, row_to, queries, keys, widths, scoring, room, results
 
 @jit_inline
 def write_row(r, target, first_key, last_key, keys, widths, room, results, like):
-    """One query's output, softmax and, if wanted, weights."""
+    """Write one row of the attention: output, softmax and, if wanted, weights."""
     denominator = get(room.softmax, 2 * r + 1)
     lost = not denominator > 0.0  # the largest weight is 1, unless the query is NaN or infinite
     if lost:

@@ -1,4 +1,4 @@
-"""Eight numbers at a time: a vector type for Numba, and typed pointers to load it from.
+"""SIMD: a vector type of eight numbers for Numba, its operations, and typed pointers to load it from.
 
 Numba vectorises plain loops, but does not keep a block of accumulators in registers across an outer loop, which is
 what makes a kernel fast. A `Lanes` value is an LLVM vector of eight floats or doubles: on x86 one or two registers,
@@ -29,7 +29,7 @@ CONTRACT = ("contract",)
 
 
 class Lanes(types.Type):
-    """Eight float32 or float64 values."""
+    """The SIMD type: eight float32 or float64 values."""
 
     def __init__(self, dtype: types.Float) -> None:
         self.dtype = dtype
@@ -37,21 +37,25 @@ class Lanes(types.Type):
 
 
 def llvm_float(dtype: types.Float) -> ir.Type:
+    """LLVM's scalar type of a SIMD lane."""
     return ir.FloatType() if dtype == types.float32 else ir.DoubleType()
 
 
 def llvm_lanes(dtype: types.Float) -> ir.VectorType:
+    """LLVM's SIMD vector type."""
     return ir.VectorType(llvm_float(dtype), LANES)
 
 
 @register_model(Lanes)
 class LanesModel(models.PrimitiveModel):
+    """How Numba stores the SIMD type: as LLVM's vector."""
+
     def __init__(self, dmm: Any, fe_type: Lanes) -> None:
         super().__init__(dmm, fe_type, llvm_lanes(fe_type.dtype))
 
 
 def register_arithmetic(function: Callable, emit: Callable) -> None:
-    """Give Lanes one of Python's binary operators."""
+    """Give the SIMD type one of Python's binary operators."""
 
     @infer_global(function)
     class Binary(AbstractTemplate):
@@ -72,10 +76,12 @@ register_arithmetic(operator.truediv, lambda b, x, y: b.fdiv(x, y))
 
 
 def constant(dtype: types.Float, value: float) -> ir.Constant:
+    """A SIMD constant, the same in every lane."""
     return ir.Constant(llvm_lanes(dtype), [ir.Constant(llvm_float(dtype), value)] * LANES)
 
 
 def broadcast(builder: Any, scalar: Any) -> Any:
+    """LLVM code that puts a scalar into every SIMD lane."""
     kind = ir.VectorType(scalar.type, LANES)
     first = builder.insert_element(ir.Constant(kind, ir.Undefined), scalar, ir.Constant(ir.IntType(32), 0))
     zeros = ir.Constant(ir.VectorType(ir.IntType(32), LANES), [0] * LANES)
@@ -83,7 +89,7 @@ def broadcast(builder: Any, scalar: Any) -> Any:
 
 
 def vector_intrinsic(builder: Any, name: str, vector: Any) -> Any:
-    """One of LLVM's unary functions on a whole vector (llvmlite names them for scalars only)."""
+    """One of LLVM's unary functions on a whole SIMD vector (llvmlite names them for scalars only)."""
     suffix = "f32" if isinstance(vector.type.element, ir.FloatType) else "f64"
     kind = ir.FunctionType(vector.type, [vector.type])
     function = cgutils.get_or_insert_function(builder.module, kind, f"llvm.{name}.v{LANES}{suffix}")
@@ -91,12 +97,13 @@ def vector_intrinsic(builder: Any, name: str, vector: Any) -> Any:
 
 
 def element(builder: Any, pointer: Any, index: Any) -> Any:
+    """LLVM code for the address of pointer[index]."""
     return builder.gep(pointer, [index])
 
 
 @intrinsic
 def pointer(typingctx: Any, address: Any, like: Any) -> Any:
-    """An address as a pointer to numbers of the type of `like`."""
+    """SIMD memory: an address as a pointer to numbers of the type of `like`."""
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         return builder.inttoptr(args[0], context.get_value_type(sig.return_type))
@@ -106,7 +113,7 @@ def pointer(typingctx: Any, address: Any, like: Any) -> Any:
 
 @intrinsic
 def shift(typingctx: Any, base: Any, count: Any) -> Any:
-    """base + count, in elements."""
+    """SIMD memory: base + count, in elements."""
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         return element(builder, *args)
@@ -116,6 +123,8 @@ def shift(typingctx: Any, base: Any, count: Any) -> Any:
 
 @intrinsic
 def is_null(typingctx: Any, base: Any) -> Any:
+    """SIMD memory: whether a pointer is null."""
+
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         return builder.icmp_unsigned("==", builder.ptrtoint(args[0], INT64), ir.Constant(INT64, 0))
 
@@ -124,7 +133,7 @@ def is_null(typingctx: Any, base: Any) -> Any:
 
 @intrinsic
 def null_like(typingctx: Any, base: Any) -> Any:
-    """The null pointer of this type."""
+    """SIMD memory: the null pointer of this type."""
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         return ir.Constant(args[0].type, None)
@@ -134,7 +143,7 @@ def null_like(typingctx: Any, base: Any) -> Any:
 
 @intrinsic
 def get(typingctx: Any, base: Any, index: Any) -> Any:
-    """One number."""
+    """SIMD memory: one number."""
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         return builder.load(element(builder, *args))
@@ -144,7 +153,7 @@ def get(typingctx: Any, base: Any, index: Any) -> Any:
 
 @intrinsic
 def put(typingctx: Any, base: Any, index: Any, value: Any) -> Any:
-    """Store one number, converted to what the pointer holds."""
+    """SIMD memory: store one number, converted to what the pointer holds."""
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         builder.store(args[2], element(builder, args[0], args[1]))
@@ -155,7 +164,7 @@ def put(typingctx: Any, base: Any, index: Any, value: Any) -> Any:
 
 @intrinsic
 def load(typingctx: Any, base: Any, index: Any) -> Any:
-    """Eight numbers from base[index:index + 8]."""
+    """SIMD memory: eight numbers from base[index:index + 8]."""
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         dtype = sig.return_type.dtype
@@ -167,7 +176,7 @@ def load(typingctx: Any, base: Any, index: Any) -> Any:
 
 @intrinsic
 def prefetch(typingctx: Any, base: Any, index: Any) -> Any:
-    """Ask for the cache line of base[index]; nothing else happens, wherever that is."""
+    """SIMD memory: ask for the cache line of base[index]; nothing else happens, wherever that is."""
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         byte = ir.IntType(8).as_pointer()
@@ -182,7 +191,7 @@ def prefetch(typingctx: Any, base: Any, index: Any) -> Any:
 
 @intrinsic
 def store(typingctx: Any, base: Any, index: Any, lanes: Any) -> Any:
-    """base[index:index + 8] = lanes."""
+    """SIMD memory: base[index:index + 8] = lanes."""
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         dtype = sig.args[2].dtype
@@ -195,7 +204,7 @@ def store(typingctx: Any, base: Any, index: Any, lanes: Any) -> Any:
 
 @intrinsic
 def splat(typingctx: Any, value: Any, like: Any) -> Any:
-    """The same number in every lane, in the type of `like`."""
+    """SIMD: the same number in every lane, in the type of `like`."""
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         return broadcast(builder, args[0])
@@ -205,7 +214,7 @@ def splat(typingctx: Any, value: Any, like: Any) -> Any:
 
 @intrinsic
 def cast(typingctx: Any, lanes: Any, like: Any) -> Any:
-    """Lanes rounded or widened to the type of `like`."""
+    """SIMD: lanes rounded or widened to the type of `like`."""
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         source, target = sig.args[0].dtype, sig.return_type.dtype
@@ -219,7 +228,7 @@ def cast(typingctx: Any, lanes: Any, like: Any) -> Any:
 
 @intrinsic
 def fma(typingctx: Any, a: Any, b: Any, c: Any) -> Any:
-    """a·b + c, fused where the machine can."""
+    """SIMD: a·b + c, fused where the machine can."""
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         return builder.fadd(builder.fmul(args[0], args[1], flags=CONTRACT), args[2], flags=CONTRACT)
@@ -229,7 +238,7 @@ def fma(typingctx: Any, a: Any, b: Any, c: Any) -> Any:
 
 @intrinsic
 def add(typingctx: Any, a: Any, b: Any) -> Any:
-    """a + b, never contracted: both rounded before, whatever made them."""
+    """SIMD: a + b, never contracted: both rounded before, whatever made them."""
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         return builder.fadd(args[0], args[1])
@@ -239,7 +248,7 @@ def add(typingctx: Any, a: Any, b: Any) -> Any:
 
 @intrinsic
 def subtract(typingctx: Any, a: Any, b: Any) -> Any:
-    """a − b, never contracted: a rounded before, as it was when it was stored."""
+    """SIMD: a − b, never contracted: a rounded before, as it was when it was stored."""
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         return builder.fsub(args[0], args[1])
@@ -249,7 +258,7 @@ def subtract(typingctx: Any, a: Any, b: Any) -> Any:
 
 @intrinsic
 def larger(typingctx: Any, a: Any, b: Any) -> Any:
-    """The larger of the two, lane by lane."""
+    """SIMD: the larger of the two, lane by lane."""
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         return builder.select(builder.fcmp_ordered(">", *args), *args)
@@ -259,7 +268,7 @@ def larger(typingctx: Any, a: Any, b: Any) -> Any:
 
 @intrinsic
 def smaller(typingctx: Any, a: Any, b: Any) -> Any:
-    """The smaller of the two, lane by lane."""
+    """SIMD: the smaller of the two, lane by lane."""
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         return builder.select(builder.fcmp_ordered("<", *args), *args)
@@ -269,6 +278,8 @@ def smaller(typingctx: Any, a: Any, b: Any) -> Any:
 
 @intrinsic
 def absolute(typingctx: Any, a: Any) -> Any:
+    """SIMD: |a|, lane by lane."""
+
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         return vector_intrinsic(builder, "fabs", args[0])
 
@@ -277,7 +288,7 @@ def absolute(typingctx: Any, a: Any) -> Any:
 
 @intrinsic
 def root(typingctx: Any, a: Any) -> Any:
-    """√a, lane by lane."""
+    """SIMD: √a, lane by lane."""
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         return vector_intrinsic(builder, "sqrt", args[0])
@@ -287,7 +298,7 @@ def root(typingctx: Any, a: Any) -> Any:
 
 @intrinsic
 def keep_from(typingctx: Any, a: Any, threshold: Any, x: Any) -> Any:
-    """x where a ≥ threshold, else 0."""
+    """SIMD: x where a ≥ threshold, else 0, lane by lane."""
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         return builder.select(builder.fcmp_ordered(">=", args[0], args[1]), args[2], constant(sig.return_type.dtype, 0))
@@ -297,7 +308,7 @@ def keep_from(typingctx: Any, a: Any, threshold: Any, x: Any) -> Any:
 
 @intrinsic
 def keep_first(typingctx: Any, x: Any, count: Any, fill: Any) -> Any:
-    """x in the first `count` lanes, `fill` in the others."""
+    """SIMD: x in the first `count` lanes, `fill` in the others."""
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         numbers = ir.Constant(ir.VectorType(INT64, LANES), list(range(LANES)))
@@ -308,7 +319,7 @@ def keep_first(typingctx: Any, x: Any, count: Any, fill: Any) -> Any:
 
 
 def halves(builder: Any, combine: Callable, vector: Any) -> Any:
-    """Combine the lanes of a vector pairwise, always in the same order."""
+    """SIMD: combine the lanes of a vector pairwise, always in the same order."""
     for width in (4, 2, 1):
         mask = ir.Constant(ir.VectorType(ir.IntType(32), LANES), [(i + width) % LANES for i in range(LANES)])
         vector = combine(vector, builder.shuffle_vector(vector, vector, mask))
@@ -317,7 +328,7 @@ def halves(builder: Any, combine: Callable, vector: Any) -> Any:
 
 @intrinsic
 def total(typingctx: Any, x: Any) -> Any:
-    """The sum of the lanes."""
+    """SIMD: the sum of the lanes."""
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         return halves(builder, builder.fadd, args[0])
@@ -327,7 +338,7 @@ def total(typingctx: Any, x: Any) -> Any:
 
 @intrinsic
 def largest(typingctx: Any, x: Any) -> Any:
-    """The largest lane."""
+    """SIMD: the largest lane."""
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         return halves(builder, lambda a, b: builder.select(builder.fcmp_ordered(">", a, b), a, b), args[0])
@@ -336,7 +347,7 @@ def largest(typingctx: Any, x: Any) -> Any:
 
 
 def each_lane(builder: Any, function: Any, vector: Any) -> Any:
-    """A scalar function of every lane, for the rare functions without a vector form here."""
+    """SIMD: a scalar function of every lane, for the rare functions without a vector form here."""
     result = vector
     for i in range(LANES):
         place = ir.Constant(ir.IntType(32), i)
@@ -350,7 +361,7 @@ EXP_POLYNOMIAL = (1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3, 4.166579589
 
 @intrinsic
 def exponential(typingctx: Any, x: Any) -> Any:
-    """eˣ; float32 by polynomial, 0 below −87 and clamped above 88."""
+    """SIMD: eˣ; float32 by polynomial, 0 below −87 and clamped above 88."""
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         (x,) = args
@@ -383,7 +394,7 @@ def exponential(typingctx: Any, x: Any) -> Any:
 
 @intrinsic
 def logarithm(typingctx: Any, x: Any) -> Any:
-    """ln x, lane by lane."""
+    """SIMD: ln x, lane by lane."""
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         kind = llvm_float(sig.return_type.dtype)
@@ -394,7 +405,7 @@ def logarithm(typingctx: Any, x: Any) -> Any:
 
 @intrinsic
 def transpose(typingctx: Any, a: Any, b: Any, c: Any, d: Any, e: Any, f: Any, g: Any, h: Any) -> Any:
-    """Eight rows of eight lanes to eight columns."""
+    """SIMD: eight rows of eight lanes to eight columns."""
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         def shuffle(x: Any, y: Any, order: list[int]) -> Any:
@@ -420,7 +431,7 @@ def transpose(typingctx: Any, a: Any, b: Any, c: Any, d: Any, e: Any, f: Any, g:
 
 @intrinsic
 def take_ticket(typingctx: Any, counter: Any) -> Any:
-    """Fetch and add one, atomically: how threads share out tasks."""
+    """An LLVM instruction like the SIMD ones: atomic fetch-and-add, by which threads share out tasks."""
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         return builder.atomic_rmw("add", args[0], ir.Constant(INT64, 1), "monotonic")

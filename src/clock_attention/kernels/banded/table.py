@@ -74,7 +74,7 @@ memory = threading.local()
 
 
 def whole_vectors(x: Tensor) -> Tensor:
-    """Channels contiguous and padded with zeros to a multiple of WHOLE."""
+    """For the table of a call: a tensor whose channels are contiguous, padded with zeros to a multiple of WHOLE."""
     spare = -x.shape[-1] % WHOLE
     if spare:
         return torch.nn.functional.pad(x, (0, spare))
@@ -82,7 +82,7 @@ def whole_vectors(x: Tensor) -> Tensor:
 
 
 def scratch_memory(size: int) -> Tensor:
-    """Bytes for one call. Every Python thread keeps its own small piece: fresh pages would cost more than the work."""
+    """Scratch in the table of one call, in bytes. Every thread keeps a small piece: fresh pages cost more than work."""
     kept = getattr(memory, "scratch", None)
     if kept is not None and kept.numel() >= size:
         return kept
@@ -93,7 +93,7 @@ def scratch_memory(size: int) -> Tensor:
 
 
 class Call:
-    """One call's table, and the tensors that must outlive it."""
+    """The table of one call, and the tensors that must outlive it."""
 
     def __init__(
         self, query: Tensor, key: Tensor, value: Tensor, content: tuple[Tensor, Tensor] | None, *, backward: bool

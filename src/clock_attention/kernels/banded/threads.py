@@ -29,7 +29,7 @@ entries: dict[tuple[bool, bool], Any] = {}
 
 
 def entry(backward: bool, double: bool) -> Any:
-    """The compiled code for one direction and precision; the first use says how long it took."""
+    """The compiled code that threads run, for one direction and precision; the first use says how long it took."""
     if (backward, double) not in entries:
         with compiling:
             if (backward, double) not in entries:
@@ -43,7 +43,7 @@ def entry(backward: bool, double: bool) -> Any:
 
 
 def without_collection(function: Callable, *arguments: Any) -> Any:
-    """Numba makes millions of small objects; collecting garbage meanwhile takes a good part of the time."""
+    """Compile without garbage collection: Numba makes millions of small objects."""
     enabled = gc.isenabled()
     gc.disable()
     try:
@@ -55,7 +55,7 @@ def without_collection(function: Callable, *arguments: Any) -> Any:
 
 @lru_cache(maxsize=1)
 def team() -> Callable | None:
-    """libgomp's entry to the threads torch uses, if this process has it."""
+    """Threads: libgomp's entry to those that torch uses, if this process has it."""
     try:
         parallel = ctypes.CDLL(None).GOMP_parallel
     except (AttributeError, OSError, TypeError):

@@ -39,7 +39,7 @@ SLACK = 0.5  # the bound is rounded too; a key at the very edge must not depend 
 
 @jit
 def transpose_block(source, place, stride, target, at, like):
-    """target[at + LANES c + r] = source[place + r·stride + c] for LANES × LANES numbers."""
+    """Packing tiles: target[at + LANES c + r] = source[place + r·stride + c] for LANES × LANES numbers."""
     columns = transpose(
         load(source, place),
         load(source, place + stride),
@@ -62,14 +62,14 @@ def transpose_block(source, place, stride, target, at, like):
 
 @jit
 def set_centre(block, width, anchors, factors, centre):
-    """The fp64 reading from which a block of queries and its keys are measured: that of the block's first step."""
+    """Packing tiles: the fp64 reading from which a block and its keys are measured, that of the block's first step."""
     for c in range(0, width, LANES):
         store(centre, c, load(anchors, block * width + c) * load(factors, c))
 
 
 @jit
 def pack_queries(first, width, offsets, factors, rows, columns, like):
-    """A block of queries relative to the centre: as rows (ROWS, width) and as columns (width, ROWS)."""
+    """Packing tiles: a block of queries relative to the centre, as rows (ROWS, width) and columns (width, ROWS)."""
     for c in range(0, width, LANES):
         factor = cast(load(factors, c), like)
         for r in range(ROWS):
@@ -79,7 +79,7 @@ def pack_queries(first, width, offsets, factors, rows, columns, like):
 
 @jit
 def pack_keys(tile, width, clock, centre, rows, columns, like):
-    """A tile of keys relative to the centre, rounded only then: rows (T, width) and columns (width, TILE)."""
+    """Packing tiles: keys relative to the centre, rounded only then, as rows (T, width) and columns (width, TILE)."""
     for c in range(0, width, LANES):
         origin = load(centre, c)
         for k in range(TILE):
@@ -90,7 +90,7 @@ def pack_keys(tile, width, clock, centre, rows, columns, like):
 
 @jit
 def overshoot(query, key, centre, width, sign, like):
-    """R(s, t) of the bound: Σ_c max(0, sign · (λ_t − λ_s))², with the key still in fp64."""
+    """Bound of a tile: R(s, t) = Σ_c max(0, sign · (λ_t − λ_s))², with the key still in fp64."""
     added, toward = splat(0.0, like), splat(sign, like)
     for c in range(0, width, LANES):
         gap = larger(toward * (cast(load(key, c) - load(centre, c), like) - load(query, c)), splat(0.0, like))
@@ -181,13 +181,13 @@ def band_products(queries, keys, width, first, last, out, like):
 
 @jit
 def place_in_tiles(k):
-    """Where key k's column of a block's logits begins: they lie in squares of (ROWS, TILE)."""
+    """Where key k's column of a block's logits begins: they lie in tiles of (ROWS, TILE)."""
     return (k >> TILE_BITS) * SQUARE + (k & (TILE - 1))
 
 
 @jit
 def weighted_rows(weights, first, last, source, index, step, origin, width, out, like):
-    """out (ROWS, width) = Σ_k weights[:, k] · (source[index[k]·step] − origin), keys in ascending order.
+    """Weighted sum over tiles: out (ROWS, width) = Σ_k weights[:, k] · (source[index[k]·step] − origin), in order.
 
     Without an index: k itself; without an origin: 0. Four rows by 2 LANES channels of sums stay in registers.
     """
@@ -211,6 +211,7 @@ def weighted_rows(weights, first, last, source, index, step, origin, width, out,
 
 @jit
 def store_four(out, at, width, a0, a1, a2, a3):
+    """Store four neighbouring rows of a tile."""
     store(out, at, a0)
     store(out, at + width, a1)
     store(out, at + 2 * width, a2)
@@ -219,7 +220,7 @@ def store_four(out, at, width, a0, a1, a2, a3):
 
 @jit
 def spread_to_keys(weights, first, last, source, width, own, own_weights, target, like):
-    """target[k] += Σ_r weights[r, k] · source[r] (− own_weights[k] · own[k]), by groups of four keys."""
+    """From a block to a tile's keys: target[k] += Σ_r weights[r, k] · source[r] (− own_weights[k] · own[k])."""
     for k in range(first & -4, last, 4):
         column = place_in_tiles(k)
         for c in range(0, width, 2 * LANES):
@@ -261,7 +262,7 @@ def pack_tile(tile, count, source, step, index, width, room, columns, like):
 
 @jit
 def fetch_rows(source, step, index, first, count, ahead, width):
-    """Ask for the rows `ahead` steps after those of a block."""
+    """Packing tiles: ask for the rows `ahead` steps after those of a block."""
     for r in range(count):
         place = (get(index, first + r) + ahead) * step
         for c in range(0, width, 2 * LANES):
@@ -299,7 +300,7 @@ def pack_block(first, count, source, step, index, width, rows, columns, like):
 
 @jit
 def largest_norm(rows, count, step, index, width):
-    """The largest ‖row‖ and the sum of all ‖row‖², which is not finite if any number is not."""
+    """Bound of a tile: the largest ‖row‖ and the sum of all ‖row‖², not finite if any number is not."""
     largest_square, added = 0.0, 0.0
     for i in range(count):
         square = splat(0.0, 0.0)
@@ -313,7 +314,7 @@ def largest_norm(rows, count, step, index, width):
 
 @jit
 def crossing(sums, n, reading):
-    """The first key whose summed clock has reached a query's: where the band starts to grow."""
+    """Bound of tiles: the first key whose summed clock has reached a query's, where the band starts to grow."""
     low, high = 0, n - 1
     while low < high:
         middle = (low + high) // 2
@@ -326,6 +327,7 @@ def crossing(sums, n, reading):
 
 @jit
 def summed_reading(query, centre, width):
+    """Bound of a tile: a query's clock summed over its channels."""
     added = splat(0.0, 0.0)
     for c in range(0, width, LANES):
         added = added + cast(load(query, c), 0.0) + load(centre, c)
@@ -334,7 +336,7 @@ def summed_reading(query, centre, width):
 
 @jit
 def scores_of(distances, sigma2, spread, eps, log_term, like):
-    """−dist²/(2√d Σ² + ε) [− ½ log Σ²] for one query and a tile of keys (Eq. 3)."""
+    """Scores of one query and a tile of keys (Eq. 3): −dist²/(2√d Σ² + ε) [− ½ log Σ²]."""
     scores = splat(-1.0, like) * distances / fma(splat(spread, like), sigma2, splat(eps, like))
     if log_term:
         scores = scores - splat(0.5, like) * logarithm(sigma2)
@@ -343,7 +345,7 @@ def scores_of(distances, sigma2, spread, eps, log_term, like):
 
 @jit
 def bound_logit(distance, variance, floor_variance, scale, spread, eps, log_term):
-    """The most any key beyond `distance` can score; nothing is known if scale is not positive."""
+    """Bound of a tile: the most any key beyond `distance` can score; nothing is known if scale is not positive."""
     if not scale > 0.0:
         return np.inf
     bound = -scale * distance / (spread * variance + eps)

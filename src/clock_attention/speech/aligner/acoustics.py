@@ -28,6 +28,8 @@ LEFT = 1  # frame of the first sound, at least, that remains
 
 @dataclass(frozen=True)
 class Acoustics:
+    """Level and spectral change of a recording's frames, which refine boundaries."""
+
     level: Float32Array  # (frames,) log power
     change: Float32Array  # (frames,) spectral difference across the frame, in standard deviations
 
@@ -61,7 +63,7 @@ def spectral_change(mel: Float32Array) -> Float32Array:
 
 
 def at_change(before: NDArray[np.float64], place: float, change: Float32Array) -> float:
-    """The median place near `place` at which a unit begins, where places with a change count more.
+    """Refine a boundary by acoustics: the median place near `place` where a unit begins; changes count more.
 
     Args:
         before: probability that the unit has not begun yet (frames,), falling.
@@ -78,7 +80,7 @@ def at_change(before: NDArray[np.float64], place: float, change: Float32Array) -
 
 
 def at_onsets(edges: NDArray[np.float64], silent: NDArray[np.bool_], level: Float32Array) -> NDArray[np.float64]:
-    """Edges (units + 1,) in frames, those between a silence and a sound moved on to the first audible frame.
+    """Refine edges (units + 1,) by the level: those between silence and sound move on to the first audible frame.
 
     Args:
         silent: whether each unit is a silence (units,).

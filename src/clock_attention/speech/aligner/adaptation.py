@@ -26,7 +26,7 @@ Transcribed = list[tuple[Wave, str]]  # samples at 16 kHz, and the transcript
 
 
 class Learner(Protocol):
-    """An aligner, as far as it is needed here."""
+    """An aligner, as far as adaptation needs it."""
 
     model: AlignerNet
     device: torch.device
@@ -43,7 +43,7 @@ def adapt(
     seed: int = 0,
     report: Callable[[int, int, float], None] | None = None,
 ) -> None:
-    """Hard EM in place: each pass aligns all recordings and learns from each of them once."""
+    """Adapt an aligner in place by hard EM: each pass aligns all recordings and learns from each of them once."""
     optimizer = torch.optim.AdamW(learner.model.parameters(), lr=rate, weight_decay=0.0)
     rng = np.random.default_rng(seed)
     for number in range(passes):
@@ -63,7 +63,7 @@ def adapt(
 
 
 def labelled(learner: Learner, sounds: Transcribed) -> tuple[list[tuple[Wave, Labels]], list[float]]:
-    """Recordings that fit their text, with the boundaries that are found in them."""
+    """For adaptation: recordings that fit their text, with the boundaries that are found in them."""
     examples, scores = [], []
     for wave, text in sounds:
         try:
@@ -79,6 +79,7 @@ def labelled(learner: Learner, sounds: Transcribed) -> tuple[list[tuple[Wave, La
 def step(
     learner: Learner, optimizer: torch.optim.Optimizer, wave: Wave, labels: Labels, rng: np.random.Generator
 ) -> None:
+    """One step of adaptation: learn from a window of one recording and the boundaries found in it."""
     length = int(LONGEST * RATE)
     begin = int(rng.integers(0, max(len(wave) - length, 0) + 1))
     inputs = features(torch.from_numpy(wave[begin : begin + length])).to(learner.device)
@@ -93,7 +94,7 @@ def step(
 
 
 def sure_states(labels: Labels, frames: int, begin: float) -> NDArray[np.int64]:
-    """The state of each frame from `begin` on, in seconds; UNKNOWN near where sounds begin and end."""
+    """For adaptation: the state of each frame from `begin` on; UNKNOWN near where sounds begin and end."""
     states, _ = targets(labels, frames, FRAME_SECONDS, begin)
     centres = begin + (np.arange(frames) + 0.5) * FRAME_SECONDS
     edges = np.append(labels.ends[np.flatnonzero(labels.begins[1:])], labels.ends[-1])  # where another sound begins

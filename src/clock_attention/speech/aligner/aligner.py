@@ -217,7 +217,7 @@ class Aligner:
 
 
 def check_length(phonemes: Phonemes, duration: float) -> None:
-    """Before a graph is built, which takes time and memory for every sound."""
+    """Refuse a text with more sounds than fit into the recording, before a graph is built."""
     said = sum(sound is not None for sound in sounds(phonemes.tokens, phonemes.word_index))
     if said > MOST_SOUNDS_PER_SECOND * duration:
         raise AlignmentError(

@@ -1,4 +1,4 @@
-"""Files of an alignment: what each format holds of it, and subtitles that are lines to read."""
+"""Files of an alignment: what each format holds of it, and subtitles as lines to read."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CUES = ("lines", "words")
 
 
 def check_format(path: Path) -> Path:
-    """A path that an alignment can be written to, or an error that says why not."""
+    """A path that an alignment file can have, or an error that says why not."""
     if path.suffix.lower() not in [ending.lower() for ending in FORMATS]:
         raise ValueError(f"{path}: expected a name ending in {', '.join(FORMATS)}")
     return check_writable(path)
@@ -26,7 +26,7 @@ def check_format(path: Path) -> Path:
 def save_alignment(
     aligned: AlignedRecording, paths: Iterable[Path], text: str, reader: Phonemizer, cues: str = "lines"
 ) -> None:
-    """Write words and phones into each of `paths`, in the format of its ending.
+    """Write alignment files: words and phones into each of `paths`, in the format of its ending.
 
     Subtitles show the sentences of `text` in lines, or single words where `cues` says so.
     """
@@ -45,7 +45,7 @@ def save_alignment(
 
 
 def subtitles(aligned: AlignedRecording, text: str, reader: Phonemizer) -> Iterator[Interval]:
-    """Lines of the text as written, punctuation included, each from its first word that was found to its last."""
+    """Subtitles of an alignment: lines of the text with punctuation, each from its first word found to its last."""
     spoken = iter([word for word in aligned.words if word.label])
     missing = iter([flag.word for flag in aligned.flags if flag.kind == "written-not-spoken"])
     next_missing = next(missing, None)

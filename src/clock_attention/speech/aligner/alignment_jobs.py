@@ -1,4 +1,4 @@
-"""Many recordings: in parallel, each with its own result, in a table that says what was done and what failed.
+"""Alignment of many recordings as jobs: in parallel, each with its own outcome, in a table of what failed and why.
 
 A recording that fails is a row with a reason; the others are written all the same. A run that is repeated leaves alone
 what has been aligned with the same text, audio and options.
@@ -39,7 +39,7 @@ FEW = 12  # recordings that are aligned sooner than another process has started
 
 @dataclass(frozen=True)
 class Options:
-    """`force` also writes what the checks refuse; `mix` takes several channels; `cues` are lines or words.
+    """Options of alignment jobs: `force` ignores refusals; `mix` takes several channels; `cues`: lines or words.
 
     The others are part of what a finished recording was made with.
     """
@@ -54,7 +54,7 @@ class Options:
 
 @dataclass(frozen=True)
 class AlignmentJob:
-    """A recording, the files to write, and a picture of it if one is wanted."""
+    """One alignment job: a recording, the files to write, and a picture of it if one is wanted."""
 
     recording: Recording
     outputs: tuple[Path, ...]
@@ -74,7 +74,7 @@ class AlignmentJob:
 
 @dataclass(frozen=True)
 class Outcome:
-    """A row of the table."""
+    """The outcome of an alignment job: a row of the table."""
 
     recording: str
     status: str
@@ -116,7 +116,7 @@ class MisfitError(ValueError):
 def align_one(
     aligner: Aligner, job: AlignmentJob, options: Options, report: Callable[[float], None] = lambda seconds: None
 ) -> AlignedRecording:
-    """Align a recording and write its files, or raise an error and write none."""
+    """Do one alignment job: align the recording and write its files, or raise an error and write none."""
     recording = job.recording
     check_recording(Path(recording.path), options)
     aligned = aligner.align(recording.path, recording.text, report=report)
@@ -129,7 +129,7 @@ def align_one(
 
 
 def check_recording(path: Path, options: Options) -> None:
-    """What could be aligned but probably should not: two speakers mixed into one, and telephone speech."""
+    """For an alignment job: refuse several channels, which may be several speakers, and telephone speech."""
     import soundfile
 
     if path.suffix.lower() in FOREIGN:
@@ -151,7 +151,7 @@ def check_recording(path: Path, options: Options) -> None:
 
 
 def save_figure(aligner: Aligner, recording: Recording, aligned: AlignedRecording, path: Path) -> None:
-    """Draw an alignment, or the beginning of a long one, which is aligned again for its posterior."""
+    """For an alignment job: draw the alignment, or the beginning of a long one, aligned again for its posterior."""
     from clock_attention.speech.aligner.alignment_figure import beginning, caption, save_alignment_figure
 
     phonemes = aligner.read(recording.text)
@@ -167,7 +167,7 @@ def save_figure(aligner: Aligner, recording: Recording, aligned: AlignedRecordin
 
 
 def outcome_of(aligner: Aligner, job: AlignmentJob, options: Options) -> Outcome:
-    """`align_one`, where whatever goes wrong with one recording is its reason."""
+    """Do one alignment job; whatever goes wrong with one recording is the reason in its outcome."""
     name = job.recording.id
     try:
         for path in (*job.outputs, *([job.plot] if job.plot else [])):
@@ -187,7 +187,7 @@ _aligner: Aligner | None = None
 def align_all(
     jobs: Sequence[AlignmentJob], opener: Opener, options: Options, workers: int, aligner: Aligner | None = None
 ) -> Iterator[Outcome]:
-    """Outcomes as they come. `opener` opens the aligner in every process; `aligner` is one that is open already."""
+    """Do alignment jobs in processes, each with an aligner from `opener`, or `aligner`; outcomes as they come."""
     workers = min(workers, -(-len(jobs) // FEW))
     if workers <= 1:
         aligner = aligner or opener()
@@ -216,18 +216,20 @@ def align_all(
 
 
 def start_worker(opener: Opener) -> None:
+    """Open the aligner in a worker process for alignment jobs."""
     global _aligner
     become_worker()
     _aligner = opener()
 
 
 def run_job(job: AlignmentJob, options: Options) -> Outcome:
+    """Do one alignment job in a worker process."""
     assert _aligner is not None
     return outcome_of(_aligner, job, options)
 
 
 class Table:
-    """The rows of a run in `alignment.csv`: appended as they come, so that a run that is stopped can go on."""
+    """The outcomes of alignment jobs in `alignment.csv`: appended as they come, so that a stopped run can go on."""
 
     COLUMNS = tuple(field.name for field in fields(Outcome))
 
@@ -267,4 +269,5 @@ class Table:
 
 
 def default_workers() -> int:
+    """How many processes do alignment jobs: as many as there are processors."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -13,7 +13,7 @@ Rng = np.random.Generator
 
 
 def augmented(wave: Wave, rng: Rng) -> tuple[Tensor, float]:
-    """Features (frames, bins) of the speech as another speaker might have said it elsewhere, and its new length.
+    """Augmented features (frames, bins): the speech of another speaker, room and recorder, and its new length.
 
     The length is a factor: times of boundaries are to be multiplied by it. Resampling moves pitch, formants and pace
     together; warping the mel axis moves the formants alone, so that all three vary.
@@ -40,7 +40,7 @@ def augmented(wave: Wave, rng: Rng) -> tuple[Tensor, float]:
 
 
 def warped(mel: Tensor, factor: float) -> Tensor:
-    """Formants multiplied by `factor`: each bin is read where its frequency came from.  (frames, bins)"""
+    """Augmentation, another speaker: formants times `factor`; each bin is read where it came from.  (frames, bins)"""
     import librosa
 
     hertz = librosa.mel_frequencies(BINS + 2, fmin=MEL.f_min, fmax=MEL.f_max)[1:-1]
@@ -56,7 +56,7 @@ def warped(mel: Tensor, factor: float) -> Tensor:
 
 
 def in_room(wave: Wave, rng: Rng) -> Wave:
-    """Convolved with decaying noise: a small or a larger room, the direct sound first."""
+    """Augmentation, another room: convolved with decaying noise, the direct sound first."""
     seconds = rng.uniform(0.05, 0.35)
     length = int(seconds * RATE)
     tail = rng.normal(size=length) * np.exp(-6.9 * np.arange(length) / length)
@@ -68,14 +68,14 @@ def in_room(wave: Wave, rng: Rng) -> Wave:
 
 
 def with_noise(power: Tensor, rng: Rng) -> Tensor:
-    """Noise of a random colour, 5 to 45 dB below the speech, added to the power in each bin."""
+    """Augmentation: noise of a random colour, 5 to 45 dB below the speech, added to the power in each bin."""
     colour = np.exp(rng.normal(0, 1.5) * np.linspace(-1, 1, BINS)).astype(np.float32)
     noise = torch.from_numpy(rng.standard_gamma(2.0, power.shape, dtype=np.float32) * colour)
     return power + noise * (power.mean() / noise.mean() * 10 ** (-rng.uniform(5, 45) / 10))
 
 
 def quantised(wave: Wave, rng: Rng) -> Wave:
-    """Through a telephone's μ-law, with 5 to 8 bits."""
+    """Augmentation: through a telephone's μ-law, with 5 to 8 bits."""
     levels = 2.0 ** rng.integers(4, 8)
     peak = max(float(np.abs(wave).max()), 1e-6)
     compressed = np.sign(wave) * np.log1p(255 * np.abs(wave) / peak) / np.log(256)
@@ -84,7 +84,7 @@ def quantised(wave: Wave, rng: Rng) -> Wave:
 
 
 def band_limited(mel: Tensor, rng: Rng) -> Tensor:
-    """What a telephone or an old recorder lets through."""
+    """Augmentation: what a telephone or an old recorder lets through."""
     floor = mel.amin()
     mel = mel.clone()
     if rng.random() < 0.7:
@@ -95,7 +95,7 @@ def band_limited(mel: Tensor, rng: Rng) -> Tensor:
 
 
 def masked(features: Tensor, rng: Rng) -> Tensor:
-    """A few bins without a value, as in SpecAugment."""
+    """Augmentation: a few bins without a value, as in SpecAugment."""
     features = features.clone()
     for _ in range(int(rng.integers(0, 3))):
         width = int(rng.integers(1, 8))

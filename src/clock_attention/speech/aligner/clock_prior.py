@@ -1,4 +1,4 @@
-"""Where the clocks of text and recording meet: the prior of the search.
+"""The prior of the search: where the clocks of text and recording meet.
 
 The source clock counts the sounds of the text, the target clock the onsets that the network detects. Both run from 0
 to 1, and their difference is a Brownian bridge: free in the middle, zero at the ends. The network learned onsets from
@@ -15,7 +15,7 @@ OUTLIER = 8.0  # nats: the most that a place far off costs, for texts with words
 
 
 def meeting_prior(target: NDArray[np.float32], source: NDArray[np.float32], sounds: int) -> NDArray[np.float32]:
-    """Log of the prior (frames, states), 0 where the clocks agree.
+    """The clocks' log prior of the search (frames, states), 0 where the clocks agree.
 
     Args:
         target: readings of the frames (frames,), in sounds detected.

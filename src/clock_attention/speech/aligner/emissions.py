@@ -21,7 +21,7 @@ USUAL_LENGTH = 12  # frames of a sound
 
 
 class Emissions:
-    """Log-probabilities of states (frames, STATES) and logits of a change (frames,), as the network gives them.
+    """Emissions of the network: log-probabilities of states (frames, STATES), logits of a change (frames,).
 
     `acoustics` is what the same frames sound like, where it is known.
     """

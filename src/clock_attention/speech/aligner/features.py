@@ -33,11 +33,12 @@ RANGE = 16.0  # nats below the loudest cell: what is quieter counts as silence, 
 
 @lru_cache(maxsize=1)
 def spectrogram() -> MelSpectrogram:
+    """The mel spectrogram of the aligner's features: log-mel frames of 5 ms."""
     return MelSpectrogram(MEL)
 
 
 def normalised_features(mel: Tensor) -> Tensor:
-    """Log-mel frames (…, frames, bins) with a floor, without the recording's level and spectral tilt."""
+    """The aligner's features: log-mel (…, frames, bins) with a floor, without the recording's level and tilt."""
     loudest = mel.amax((-1, -2), keepdim=True)
     mel = torch.maximum(mel, loudest - RANGE)
     mean = mel.mean(-2, keepdim=True)
@@ -45,5 +46,5 @@ def normalised_features(mel: Tensor) -> Tensor:
 
 
 def features(wave: Tensor) -> Tensor:
-    """Samples at 16 kHz (samples,) → (frames, bins)."""
+    """The aligner's features of samples at 16 kHz: (samples,) → (frames, bins)."""
     return normalised_features(spectrogram()(wave))

@@ -1,4 +1,4 @@
-"""Emissions of a recording of any length, block by block."""
+"""Emissions of a long recording, block by block."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ QUIET = 0.01
 
 
 def block_emissions(listen: Callable[[Wave], Emissions], pieces: Iterable[Wave]) -> Iterator[Emissions]:
-    """Emissions of samples at 16 kHz that come in pieces of any size; each block is a whole number of steps."""
+    """Emissions of a long recording: samples at 16 kHz in pieces of any size; blocks are whole numbers of steps."""
     loudest = 0.0
     known = None
     for window, start, length in windows(pieces):
@@ -42,7 +42,7 @@ def block_emissions(listen: Callable[[Wave], Emissions], pieces: Iterable[Wave])
 
 
 def windows(pieces: Iterable[Wave]) -> Iterator[tuple[Wave, int, int]]:
-    """Blocks with their context: (samples, where the block starts in them, its length)."""
+    """For emissions of a long recording: blocks with context: (samples, where the block starts in them, its length)."""
     before = waiting = np.zeros(0, dtype=np.float32)
     for piece in pieces:
         waiting = np.concatenate([waiting, piece])
@@ -54,7 +54,7 @@ def windows(pieces: Iterable[Wave]) -> Iterator[tuple[Wave, int, int]]:
 
 
 def silence(frames: int, like: Emissions | None) -> Emissions:
-    """Silence, for the same search as other emissions, and as quiet as can be."""
+    """Emissions that are silence, for the same search as others, and as quiet as can be."""
     scores = np.full((frames, STATES), LOWEST, dtype=np.float32)
     scores[:, 0] = 0.0
     change = np.full(frames, -8.0, dtype=np.float32)
@@ -65,6 +65,7 @@ def silence(frames: int, like: Emissions | None) -> Emissions:
 
 
 def part(emissions: Emissions, start: int, end: int) -> Emissions:
+    """Emissions of the frames start … end."""
     return Emissions(
         emissions.log_probabilities[start:end],
         emissions.change_logits[start:end],
@@ -75,7 +76,7 @@ def part(emissions: Emissions, start: int, end: int) -> Emissions:
 
 
 def pooled(emissions: Emissions) -> NDArray[np.float32]:
-    """Steps of two frames, and one column a sound instead of one for each half: silence first.  (steps, sounds)"""
+    """Emissions of a long recording in steps of two frames, one column a sound: silence first.  (steps, sounds)"""
     scores = emissions.scores[:, :STATES]
     speech = scores[:, 1:].reshape(len(scores), -1, HALVES).max(2)
     both = np.concatenate([scores[:, :1], speech], axis=1)
@@ -83,7 +84,7 @@ def pooled(emissions: Emissions) -> NDArray[np.float32]:
 
 
 class Waiting:
-    """Emissions that are not aligned yet, taken from the front."""
+    """Emissions of a long recording that are not aligned yet, taken from the front."""
 
     def __init__(self) -> None:
         self._parts: list[Emissions] = []

@@ -1,4 +1,4 @@
-"""Alignments of the pieces of a recording, joined into one."""
+"""Alignments of the pieces of a long recording, joined into one."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ FOUND = 0.5  # of the words, at least: otherwise the text does not belong to the
 
 
 class Joined:
-    """Takes pieces in order of time."""
+    """Joins the alignments of a long recording's pieces, which it takes in order of time."""
 
     def __init__(self, words: tuple[str, ...], threshold: float) -> None:
         self._text, self._threshold = words, threshold
@@ -68,7 +68,7 @@ class Joined:
 
 
 def extend(tier: list[AlignedInterval], piece: Iterable[AlignedInterval], start: float) -> None:
-    """Append intervals, shifted; a silence that goes on is one silence."""
+    """Joining pieces: append intervals, shifted; a silence that goes on is one silence."""
     for interval in piece:
         begin, end = interval.start + start, interval.end + start
         if tier and not tier[-1].label and not interval.label:
@@ -79,7 +79,7 @@ def extend(tier: list[AlignedInterval], piece: Iterable[AlignedInterval], start:
 
 
 def ended(tier: list[AlignedInterval], duration: float) -> tuple[AlignedInterval, ...]:
-    """The last frame may be a part of one."""
+    """Joining pieces: intervals that end where the recording does; the last frame may be a part of one."""
     out = [interval for interval in tier if interval.start < duration]
     if out:
         last = out[-1]

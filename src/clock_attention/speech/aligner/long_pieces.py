@@ -1,4 +1,4 @@
-"""Where to cut a long recording: in silences between words whose places are known."""
+"""Pieces of a long recording: cut in silences between words whose places are known."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Mask = NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class Piece:
-    """Steps `start` … `end` hold the words `first` … `stop`−1 of the text; without words, perhaps other speech."""
+    """A piece of a long recording: steps `start` … `end` with words `first` … `stop`−1, or other speech."""
 
     start: int
     end: int
@@ -34,7 +34,7 @@ class Piece:
 
 @dataclass(frozen=True)
 class Gap:
-    """What lies between two words that were found: steps, and in them the best place to cut."""
+    """A gap between two words of a long recording: its steps, and the best place to cut into pieces."""
 
     start: int
     end: int
@@ -51,7 +51,7 @@ class Gap:
 
 
 def gaps(path: Path, silent: Mask, states: TextStates, before: int) -> tuple[list[Gap], int]:
-    """Gaps before each word that begins in `path`, and where the last word ends; `before` is the word before all."""
+    """Gaps where a long recording can be cut, before each word that begins in `path`; and where the last word ends."""
     found: list[Gap] = []
     ended = 0
     for state, start, end in runs(path):
@@ -66,6 +66,7 @@ def gaps(path: Path, silent: Mask, states: TextStates, before: int) -> tuple[lis
 
 
 def gap(silent: Mask, start: int, end: int, before: int, after: int) -> Gap:
+    """One gap between words of a long recording, cut in the middle of its longest silence."""
     place, longest = start, 0
     for quiet, first, stop in runs(silent[start:end].astype(np.int32)):
         if quiet and stop - first > longest:
@@ -74,7 +75,7 @@ def gap(silent: Mask, start: int, end: int, before: int, after: int) -> Gap:
 
 
 class Cutter:
-    """Takes decided states in order; gives pieces as soon as their ends are known."""
+    """Cuts a long recording: takes decided states in order, gives pieces as soon as their ends are known."""
 
     def __init__(self, states: TextStates) -> None:
         self.states = states

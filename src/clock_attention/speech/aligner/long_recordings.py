@@ -1,4 +1,4 @@
-"""Recordings of any length: located in their text as a stream, and aligned piece by piece.
+"""Alignment of long recordings: located in their text as a stream, and aligned piece by piece.
 
 `Follower` assigns, with a lag, each frame to a word; `Cutter` cuts where that is certain, in silences
 between words; each piece is aligned with the words that lie in it. Nothing but a few blocks and the result is held in
@@ -43,7 +43,7 @@ def align_long(
     phonemes: Phonemes,
     report: Callable[[float], None] = lambda seconds: None,
 ) -> AlignedRecording:
-    """Align samples at 16 kHz that come in blocks of any size.
+    """Align a long recording: samples at 16 kHz that come in blocks of any size.
 
     Args:
         report: called with the seconds processed so far.
@@ -93,7 +93,7 @@ def align_long(
 
 
 def word_classes(phonemes: Phonemes) -> list[list[int]]:
-    """The sounds of each word, as columns of what `pooled` gives."""
+    """For long recordings: the sounds of each word, as columns of what `pooled` gives."""
     words: list[list[int]] = [[] for _ in phonemes.words]
     for sound, word in zip(sounds(phonemes.tokens, phonemes.word_index), phonemes.word_index, strict=True):
         if sound is not None:
@@ -102,7 +102,7 @@ def word_classes(phonemes: Phonemes) -> list[list[int]]:
 
 
 def some_words(phonemes: Phonemes, first: int, stop: int) -> Phonemes:
-    """The words `first` … `stop`−1, with the boundaries between them and the one that follows."""
+    """For a piece of a long recording: the words `first` … `stop`−1, with the boundaries between and after them."""
     index = np.array(phonemes.word_index)
     inside = np.flatnonzero((index >= first) & (index < stop))
     begin, end = int(inside[0]), int(inside[-1]) + 1

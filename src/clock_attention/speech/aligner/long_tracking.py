@@ -1,4 +1,4 @@
-"""The position of a recording in a long text, frame by frame: Viterbi search in a moving band with a fixed lag.
+"""Tracking a long recording in its text, frame by frame: Viterbi search in a moving band with a fixed lag.
 
 The states are those of the whole text in a row: silence, other speech, the phones of a word, silence, and so on. What
 lies between words is optional; other speech, which is not written, has a price; and from one silence the path may jump
@@ -28,7 +28,7 @@ BEAM = 500.0  # nats below the best: such paths do not come back
 
 @dataclass(frozen=True)
 class Prices:
-    """In nats, of what a transcript should not need."""
+    """Costs of tracking, in nats, of what a transcript should not need."""
 
     aside: float = 30.0  # beginning to say what is not written: more than a word that happens to fit would save
     unwritten: float = 1.0  # each frame of it, beside the best phone's score
@@ -38,7 +38,7 @@ class Prices:
 
 @dataclass(frozen=True)
 class TextStates:
-    """The states of a text: the emission class of each, or SILENCE or OTHER; and its word, or the one that follows."""
+    """States for tracking a long text: each one's emission class, SILENCE or OTHER, and its word or the next."""
 
     classes: Integers  # (S,)
     words: Integers  # (S,)
@@ -57,7 +57,7 @@ class TextStates:
 
 
 class Follower:
-    """Takes emissions block by block; gives the state of each frame, once it is decided.
+    """Tracks a long recording in its text: takes emissions block by block; gives each frame's state once decided.
 
     Args:
         silence: the class of silence in the emissions; all others are speech.
@@ -130,7 +130,7 @@ class Follower:
 
 @numba.njit(cache=True, nogil=True)
 def _advance(emissions, classes, words, silence, prices, low, scores, back, lows):  # type: ignore[no-untyped-def]
-    """Scores after these frames (in place), where each state came from, and the band of each frame."""
+    """Tracking: scores after these frames (in place), where each state came from, and the band of each frame."""
     aside, unwritten, jump, per_word = prices
     states, band = len(classes), back.shape[1]
     for frame in range(len(emissions)):
@@ -179,7 +179,7 @@ def _advance(emissions, classes, words, silence, prices, low, scores, back, lows
 
 @numba.njit(cache=True, nogil=True)
 def _trace(back, lows, state):  # type: ignore[no-untyped-def]
-    """The state of each frame on the path that ends in `state`."""
+    """Tracking: the state of each frame on the path that ends in `state`."""
     path = np.empty(len(back), dtype=np.int32)
     for frame in range(len(back) - 1, -1, -1):
         path[frame] = state
@@ -193,7 +193,7 @@ def _trace(back, lows, state):  # type: ignore[no-untyped-def]
 
 @numba.njit(cache=True, nogil=True)
 def _drop_others(back, lows, decided, at, scores):  # type: ignore[no-untyped-def]
-    """Drop the states of the last frame whose path is not in state `at` at frame `decided`."""
+    """Tracking: drop the states of the last frame whose path is not in state `at` at frame `decided`."""
     low = lows[len(lows) - 1]
     for place in range(len(scores)):
         if scores[place] < -BEAM:
@@ -211,7 +211,7 @@ def _drop_others(back, lows, decided, at, scores):  # type: ignore[no-untyped-de
 
 
 def runs(path: Integers) -> Iterator[tuple[int, int, int]]:
-    """(state, first frame, one past the last) of each stretch of frames in one state."""
+    """Tracking: (state, first frame, one past the last) of each stretch of frames in one state."""
     edges = np.flatnonzero(np.diff(path)) + 1
     for start, end in zip([0, *edges], [*edges, len(path)], strict=True):
         if end > start:

@@ -27,7 +27,7 @@ STRIDE = 4
 
 
 class AlignerConfig(BaseModel):
-    """Sizes of the network, and the numbers that the search needs. Stored with the weights."""
+    """Sizes of the aligner's network, and the numbers that the search needs. Stored with the weights."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
@@ -42,6 +42,8 @@ class AlignerConfig(BaseModel):
 
 
 class ConvolutionBlock(nn.Module):
+    """One block of the aligner's network: a dilated depthwise convolution, norm, two linear layers."""
+
     def __init__(self, width: int, hidden: int, kernel: int, dilation: int) -> None:
         super().__init__()
         pad = dilation * (kernel - 1) // 2
@@ -57,7 +59,7 @@ class ConvolutionBlock(nn.Module):
 
 
 class AlignerNet(nn.Module):
-    """Features (B, frames, bins) → log-probabilities of states (B, frames, STATES) and logits of a change (B, frames).
+    """The aligner's network: features (B, frames, bins) → log-probabilities of states, logits of a change.
 
     `change[t]` says whether a sound begins with frame t.
     """
@@ -83,7 +85,7 @@ class AlignerNet(nn.Module):
 
 
 def save_model(folder: str | Path, model: AlignerNet) -> None:
-    """Configuration and half-precision weights in a folder."""
+    """Write the aligner's network: configuration and half-precision weights in a folder."""
     from safetensors.torch import save
 
     folder = Path(folder)
@@ -94,7 +96,7 @@ def save_model(folder: str | Path, model: AlignerNet) -> None:
 
 
 def load_model(folder: str | Path) -> AlignerNet:
-    """Raises ValueError for a folder that does not hold a model of this kind."""
+    """The aligner's network from a folder; ValueError for one that does not hold a model of this kind."""
     from safetensors import SafetensorError
     from safetensors.torch import load
 

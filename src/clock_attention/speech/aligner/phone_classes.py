@@ -47,7 +47,7 @@ ALSO = {
 
 
 def plain(token: str) -> str:
-    """The class of a phoneme token: without stress, and with one reduced vowel."""
+    """The phone class of a phoneme token: without stress, and with one reduced vowel."""
     symbol = token[-1]
     if symbol == "ᵻ":
         return "ɪ"
@@ -55,12 +55,13 @@ def plain(token: str) -> str:
 
 
 def is_boundary(token: str) -> bool:
+    """Whether a token is a boundary or pause, which has no phone class."""
     return token in BOUNDARIES
 
 
 @dataclass(frozen=True)
 class Sound:
-    """The class expected for one token, and which of its halves (both, or one of an r-coloured vowel)."""
+    """The phone class expected for one token, and which of its halves (both, or one of an r-coloured vowel)."""
 
     name: str
     halves: tuple[int, ...] = (0, 1)
@@ -71,13 +72,13 @@ class Sound:
 
 
 def state(name: str, half: int) -> int:
-    """The column of the emission matrix for one half of a class."""
+    """The column of the emission matrix for one half of a phone class."""
     place = PLACE[name]
     return 0 if place == 0 else 1 + HALVES * (place - 1) + half
 
 
 def sounds(tokens: Sequence[str], word_index: Sequence[int]) -> list[Sound | None]:
-    """The class expected for each token; None for boundaries between words.
+    """The phone class expected for each token; None for boundaries between words.
 
     ɜ + ɹ, and ə + ɹ unless a stressed vowel follows, are the two halves of one r-coloured vowel.
     """

@@ -1,4 +1,4 @@
-"""The best positions of the units of a text, interpolated between frames, with confidences."""
+"""Positions of a text's units in the recording, interpolated between frames, with confidences."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ OVERCONFIDENCE = 4  # power that makes the posterior's share within 20 ms as oft
 
 @dataclass(frozen=True)
 class UnitPlaces:
-    """Where the units of a transcript lie, in frames; units that were skipped have no position."""
+    """Positions of a transcript's units, in frames; units that were skipped have none."""
 
     units: NDArray[np.int64]  # (present,) those that take time, in order
     edges: NDArray[np.float64]  # (present + 1,) in frames, from 0 to the end
@@ -66,7 +66,7 @@ def find(emissions: Emissions, script: Transcript) -> UnitPlaces:
 
 
 def ordered(edges: NDArray[np.float64], least: float = 0.5) -> NDArray[np.float64]:
-    """Edges in order, at least half a frame apart."""
+    """Positions in order, at least half a frame apart."""
     steps = least * np.arange(len(edges))
     end = edges[-1]
     edges = np.maximum.accumulate(edges - steps) + steps
@@ -75,7 +75,7 @@ def ordered(edges: NDArray[np.float64], least: float = 0.5) -> NDArray[np.float6
 
 
 def crossing(before: NDArray[np.float64], near: int) -> tuple[float, float]:
-    """Where a falling probability passes one half, between frames, and its fall within 20 ms of there."""
+    """A position between frames: where a falling probability passes one half, and its fall within 20 ms of there."""
     begin, end = max(near - 60, 0), min(near + 60, len(before))
     window = np.minimum.accumulate(before[begin:end])
     below = int(np.searchsorted(-window, -0.5))

@@ -21,7 +21,7 @@ RE_TIMIT = re.compile(r"0 \d{4,} (?=\S)")  # TIMIT's texts begin with the first 
 
 @dataclass(frozen=True)
 class FoundRecordings:
-    """What can be aligned, and what cannot, each with its reason. Ids are paths below the folder, without suffix."""
+    """Recordings that can be aligned, and those that cannot, each with its reason. Ids are paths below the folder."""
 
     recordings: tuple[Recording, ...]
     rejected: tuple[Rejection, ...]
@@ -59,7 +59,7 @@ def find_recordings(inputs: Sequence[str | Path]) -> FoundRecordings:
 
 
 def search(folder: Path) -> tuple[list[Recording], list[Rejection], list[Path]]:
-    """Audio files below a folder with their transcripts, and transcripts without audio. Hidden files are left alone."""
+    """Recordings to align below a folder: audio with transcripts, and transcripts without audio; none hidden."""
     files = sorted(path for path in visible(folder) if path.suffix.lower() in (*SUFFIXES, *TRANSCRIPTS))
     audio = [path for path in files if path.suffix.lower() in SUFFIXES]
     good, bad = paired(audio, folder)
@@ -69,7 +69,7 @@ def search(folder: Path) -> tuple[list[Recording], list[Rejection], list[Path]]:
 
 
 def paired(audio: Iterable[Path], folder: Path) -> tuple[list[Recording], list[Rejection]]:
-    """Each audio file with the text of the transcript beside it."""
+    """Recordings to align: each audio file with the text of the transcript beside it."""
     recordings, rejected = [], []
     for path in audio:
         name = path.relative_to(folder).with_suffix("").as_posix()
@@ -81,7 +81,7 @@ def paired(audio: Iterable[Path], folder: Path) -> tuple[list[Recording], list[R
 
 
 def transcript_of(audio: Path) -> Path:
-    """The transcript beside an audio file."""
+    """The transcript beside a recording."""
     beside = [audio.with_suffix(suffix) for suffix in TRANSCRIPTS]
     found = next((path for path in beside if path.is_file()), None)
     if found is None:
@@ -92,6 +92,7 @@ def transcript_of(audio: Path) -> Path:
 
 
 def read_transcript(path: Path) -> str:
+    """The text of a transcript file; labels with times are refused."""
     text = read_utf8(path).strip()
     if not text:
         raise ValueError(f"{path}: is empty, expected the words that are spoken")

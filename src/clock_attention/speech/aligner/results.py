@@ -24,7 +24,7 @@ class AlignedInterval(Interval):
 
 
 class Flag(NamedTuple):
-    """Where recording and text differ. `word` is "" for speech that is not written."""
+    """A result of alignment: where recording and text differ. `word` is "" for speech that is not written."""
 
     kind: Literal["spoken-not-written", "written-not-spoken"]
     word: str

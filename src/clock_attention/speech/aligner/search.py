@@ -20,7 +20,7 @@ jit = numba.njit(error_model="numpy", cache=True, nogil=True)
 
 @jit
 def viterbi(scores, change, first, sources, costs, enters, start, final):
-    """Best path: the state of every frame (empty if there is none), and its score.
+    """Compiled Viterbi search: the state of every frame on the best path (empty if there is none), and its score.
 
     scores (frames, states); change (frames,) is added where a new unit begins.
     """
@@ -58,7 +58,7 @@ def viterbi(scores, change, first, sources, costs, enters, start, final):
 
 @jit
 def forward_backward(scores, change, first, sources, costs, enters, start, final, low, high):
-    """Posterior of every state (frames, states) along the states low[t] … high[t]−1 of each frame.
+    """Compiled forward-backward: posterior of every state (frames, states) along low[t] … high[t]−1.
 
     In probabilities, scaled frame by frame: arcs are exponentiated once, emissions once a cell.
     """
@@ -120,7 +120,7 @@ def forward_backward(scores, change, first, sources, costs, enters, start, final
 
 
 def best_path(scores: NDArray, change: NDArray, graph: SearchGraph) -> tuple[NDArray[np.int32], float]:
-    """The state of each frame, and the score of the path.
+    """Viterbi search: the state of each frame, and the score of the path.
 
     Raises:
         AlignmentError: where the frames are too few for the states that must be passed, or too many for the memory.
@@ -148,7 +148,7 @@ def posterior(
     margin: int = 60,
     sharpness: float = 1.0,
 ) -> NDArray[np.float64]:
-    """Probability of each state at each frame, within `margin` frames of a path.  (frames, states)"""
+    """Forward-backward search: probability of each state at each frame, within `margin` frames of a path."""
     frames, states = scores.shape
     early = np.maximum(np.arange(frames) - margin, 0)
     late = np.minimum(np.arange(frames) + margin, frames - 1)
@@ -163,7 +163,7 @@ def posterior(
 
 
 def arguments(scores, change, graph):
-    """What the compiled functions are given, in the types they are compiled for."""
+    """What the compiled search functions are given, in the types they are compiled for."""
     return (
         np.ascontiguousarray(scores, dtype=np.float32),
         np.ascontiguousarray(change, dtype=np.float32),

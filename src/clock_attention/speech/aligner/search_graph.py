@@ -18,7 +18,7 @@ MOST_SKIPPED = 200.0  # nats: passing over more than this at once is not tried
 
 @dataclass(frozen=True)
 class Unit:
-    """`columns` are the unit's states, as columns of the emission matrix. `skip` is what it costs to leave it out."""
+    """A unit of the search graph: `columns` are its states in the emissions, `skip` the cost of leaving it out."""
 
     columns: tuple[int, ...]
     skip: float = np.inf
@@ -27,7 +27,7 @@ class Unit:
 
 @dataclass
 class SearchGraph:
-    """States with incoming arcs in compressed rows: those into state s are `sources[first[s]:first[s + 1]]`."""
+    """The search graph: incoming arcs in compressed rows; those into state s are `sources[first[s]:first[s + 1]]`."""
 
     unit: NDArray[np.int32]  # (states,) which unit a state belongs to
     column: NDArray[np.int32]  # (states,)
@@ -42,7 +42,7 @@ class SearchGraph:
 
 
 def build(units: Sequence[Unit], jumps: Sequence[tuple[int, int, float]] = ()) -> SearchGraph:
-    """Units in order. A jump (i, j, cost) passes over the units i … j−1 together."""
+    """Build the search graph of units in order. A jump (i, j, cost) passes over the units i … j−1 together."""
     count = len(units)
     leaps: list[list[tuple[int, float]]] = [[] for _ in range(count + 1)]
     for place, unit in enumerate(units):
@@ -91,7 +91,7 @@ def build(units: Sequence[Unit], jumps: Sequence[tuple[int, int, float]] = ()) -
 
 
 def reachable(leaps: list[list[tuple[int, float]]], place: int) -> list[tuple[int, float]]:
-    """Places that can be reached from one without a frame, with the least cost."""
+    """For the search graph: places that can be reached from one without a frame, with the least cost."""
     if not leaps[place]:
         return [(place, 0.0)]
     best = {place: 0.0}

@@ -10,7 +10,7 @@ Weight = Annotated[float, Field(ge=0.0, le=100.0)]
 
 
 class SearchWeights(BaseModel):
-    """The defaults use the network's output unchanged."""
+    """Weights of the search's evidence. The defaults use the network's output unchanged."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 

@@ -1,4 +1,4 @@
-"""What the aligner learns from: boundaries that are known, or that it finds itself (hard EM)."""
+"""Training of the aligner's network: labels from boundaries that are known or that it finds itself, and the loss."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ BLUR = 0.35  # of a neighbouring frame's share in a change: boundaries are not s
 
 @dataclass(frozen=True)
 class Labels:
-    """Runs of states with their ends in seconds, and whether each run begins a sound."""
+    """Labels for training the aligner: runs of states with their ends in seconds, and whether each begins a sound."""
 
     states: NDArray[np.int64]  # (runs,)
     ends: NDArray[np.float64]  # (runs,)
@@ -25,7 +25,7 @@ class Labels:
 
 
 def labels_from_phones(classes: ArrayLike, ends: ArrayLike) -> Labels:
-    """Of class numbers with their ends: every sound is cut in the middle."""
+    """Training labels of phone classes with their ends: every sound is cut in the middle."""
     states: list[int] = []
     times: list[float] = []
     begins: list[bool] = []
@@ -43,7 +43,7 @@ def labels_from_phones(classes: ArrayLike, ends: ArrayLike) -> Labels:
 def targets(
     labels: Labels, frames: int, frame_seconds: float, begin: float = 0.0
 ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-    """Of frames from `begin` on: the state of each, and how much of a change lies at its start."""
+    """Training targets of frames from `begin` on: the state of each, and how much of a change lies at its start."""
     centres = begin + (np.arange(frames) + 0.5) * frame_seconds
     runs = np.minimum(np.searchsorted(labels.ends, centres), len(labels.ends) - 1)
     states = np.where(centres < labels.ends[-1], labels.states[runs], 0)
@@ -58,7 +58,7 @@ def targets(
 
 
 def loss(found: tuple[Tensor, Tensor], states: Tensor, change: Tensor) -> Tensor:
-    """Of frames (B, frames); those with a negative state or change teach nothing."""
+    """Training loss of the aligner over frames (B, frames); those with a negative state or change teach nothing."""
     log_probabilities, logits = found
     states, change = states.to(logits.device), change.to(logits.device)
     known = change >= 0

@@ -40,7 +40,7 @@ class Transcript:
 
 
 def transcript(phonemes: Phonemes, *, tolerant: bool) -> Transcript:
-    """`tolerant`: words may be missing or added, and sounds that are often left out may be."""
+    """The graph of a text. `tolerant`: words may be missing or added, and sounds that are often left out may be."""
     units: list[Unit] = []
     rows: list[tuple[int, int, int]] = []
     jumps: list[tuple[int, int, float]] = []
@@ -85,13 +85,13 @@ def transcript(phonemes: Phonemes, *, tolerant: bool) -> Transcript:
 
 
 def columns(sound: Sound) -> tuple[int, ...]:
-    """Its halves, each as often as the frames that it takes at least."""
+    """For a transcript: a sound's halves as emission columns, each as often as the frames that it takes at least."""
     shortest = SHORTEST_VOWEL_HALF if sound.name in VOWELS else SHORTEST_HALF
     return tuple(column for column in sound.states for _ in range(shortest))
 
 
 def state_readings(graph: SearchGraph, kind: NDArray[np.int64]) -> NDArray[np.float32]:
-    """The source clock in the middle of every state: sounds before its unit, and the part of it that has passed."""
+    """For a transcript: the source clock in the middle of every state: sounds before, and the part passed."""
     ends = np.cumsum(kind == PHONE)
     sizes = np.bincount(graph.unit, minlength=len(kind))
     within = np.arange(len(graph.unit)) - np.searchsorted(graph.unit, graph.unit)
@@ -100,5 +100,5 @@ def state_readings(graph: SearchGraph, kind: NDArray[np.int64]) -> NDArray[np.fl
 
 
 def omissible(sound: Sound, word_size: int) -> bool:
-    """A word of one sound keeps it, and so does the other half of an r-coloured vowel."""
+    """For a transcript: sounds that may be left out; a word keeps its only one, as does an r-coloured vowel."""
     return len(sound.halves) == 2 and word_size > 1
