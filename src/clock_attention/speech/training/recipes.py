@@ -10,8 +10,8 @@ import torch
 from lightning_fabric import Fabric
 from torch import Tensor, nn
 
+from clock_attention.speech.bfloat16 import bfloat16_where_fast
 from clock_attention.speech.corpus.protocols import Corpus, TimedFeatures
-from clock_attention.speech.half import bfloat16_where_fast
 from clock_attention.speech.model.aligned import AlignedModel
 from clock_attention.speech.model.config import AlignedConfig, ModelConfig
 from clock_attention.speech.model.transformer_model import SpeechModel, past_end
