@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from clock_attention.alignment import FloatArray, attention_matrices
-from clock_attention.speech.model.transformer_model import Clocks
+from clock_attention.speech.model.model import Clocks
 from clock_attention.speech.text.phonemes import Phonemes
 from clock_attention.timestamps import Alignment
 

@@ -12,7 +12,7 @@ import torch
 from clock_attention.arrays import FloatArray, IntArray
 from clock_attention.speech.audio.shaping import amplified, fitted, frames_with_silence
 from clock_attention.speech.audio.wave import Wave
-from clock_attention.speech.model.transformer_model import Clocks
+from clock_attention.speech.model.model import Clocks
 from clock_attention.speech.voice.utterance import Utterance, alignment_matrix
 from clock_attention.timestamps import Alignment
 
