@@ -84,6 +84,18 @@ def test_padding_may_hold_anything():
     torch.testing.assert_close(found.log_duration[1, :4], expected.log_duration[1, :4])
 
 
+def test_items_can_be_decoded_with_the_energy_that_synthesis_would_use():
+    model, (tokens, lengths) = build(), batch([[2, 3, 4, 5], [6, 7, 8, 2]])
+    durations = torch.full((2, 6), 3.0)
+    energy, pitch, voiced = torch.randn(2, 6), torch.randn(2, 18), torch.ones(2, 18)
+    given = model(tokens, lengths, durations, energy, pitch, voiced)
+    chosen = model(tokens, lengths, durations, energy, pitch, voiced, predicted_energy=torch.tensor([False, True]))
+    predicted = model(tokens, lengths, durations, given.energy.detach(), pitch, voiced)
+    torch.testing.assert_close(chosen.mel[0], given.mel[0])
+    torch.testing.assert_close(chosen.mel[1], predicted.mel[1])
+    assert (predicted.mel - given.mel).abs().max() > 1e-3
+
+
 def test_frames_read_the_token_that_they_belong_to():
     durations = torch.tensor([[4.0, 10, 0, 2, 7]])
     weights = meeting_weights(durations, torch.zeros(1, 5, dtype=torch.bool), 23)[0]

@@ -37,7 +37,11 @@ def tiny(*changes):
     return load_preset("small").changed([*TINY, *changes])
 
 
-@pytest.mark.parametrize("changes", [[], ["adversarial_weight=0"], ["flow_layers=1", "flow_width=8"]], ids=" ".join)
+@pytest.mark.parametrize(
+    "changes",
+    [[], ["adversarial_weight=0", "predicted_energy=0.5"], ["flow_layers=1", "flow_width=8"]],
+    ids=" ".join,
+)
 def test_a_resumed_run_is_bitwise_the_run_that_never_stopped(changes, store, tmp_path):
     train(tiny(*changes), store, tmp_path / "straight", quiet=True)
     for _ in range(3):

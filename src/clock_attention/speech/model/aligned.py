@@ -129,6 +129,7 @@ class AlignedModel(nn.Module):
         pitch: Tensor,
         voiced: Tensor,
         target: Tensor | None = None,
+        predicted_energy: Tensor | None = None,
     ) -> AlignedPrediction:
         """Along a known alignment, with known prosody.
 
@@ -138,8 +139,11 @@ class AlignedModel(nn.Module):
             energy: of the same (B, T + 2).
             pitch, voiced: per frame (B, S); anything after each item's frames.
             target: standardised mel (B, S, M), for a flow decoder to learn from.
+            predicted_energy: items that are decoded with the predicted energy, as in synthesis (B,).
         """
         encoding = self.encode(tokens, lengths)
+        if predicted_energy is not None:
+            energy = torch.where(predicted_energy[:, None], encoding.energy.detach().to(energy.dtype), energy)
         frames = durations.sum(1).long()
         present = keep(past_end(frames, pitch.shape[1]))  # (B, S, 1)
         aligned, _ = self.read(encoding, durations, energy, pitch.shape[1])

@@ -193,9 +193,19 @@ class AlignedRecipe(Recipe):
 
     def losses(self, model: nn.Module, batch: AlignedBatch, plan: Plan, step: int) -> tuple[Tensor, Tensor]:
         training = self.config.training
+        own = None
+        if training.predicted_energy:
+            own = torch.rand(len(batch.frames), device=batch.mel.device) < training.predicted_energy
         with bfloat16_where_fast(batch.mel):
             prediction = model(
-                batch.tokens, batch.token_lengths, batch.durations, batch.energy, batch.pitch, batch.voiced, batch.mel
+                batch.tokens,
+                batch.token_lengths,
+                batch.durations,
+                batch.energy,
+                batch.pitch,
+                batch.voiced,
+                batch.mel,
+                own,
             )
         tokens = sum(len(self.store.utterances[item].tokens) + 1 for item in plan.items)
         found = aligned_losses(prediction, batch, all_frames=sum(plan.frames), all_tokens=tokens)
