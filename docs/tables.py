@@ -1,4 +1,4 @@
-"""Writes the tables of README.md and docs/ from the measurements in results/*.json.
+"""Writes the tables of README.md and docs/ from the measurements in results/*.json, and the map of src/.
 
     python docs/tables.py            # after a new measurement: rewrites what lies between the markers
     python docs/tables.py --check    # fails if a page differs from the measurements; `make docs` runs it
@@ -9,6 +9,7 @@ A page marks the place with `<!-- made:NAME -->` and `<!-- /made -->`; NAME is a
 from __future__ import annotations
 
 import argparse
+import ast
 import csv
 import json
 import re
@@ -995,6 +996,25 @@ def gpu_interpreter() -> str:
         "largest error as a share of its bound",
     ]
     return table(head, rows)
+
+
+def purpose(path: Path) -> str:
+    """The first line of a module's docstring, as a cell of a table."""
+    docstring = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
+    return docstring.partition("\n")[0].replace("|", "\\|")
+
+
+@made
+def source_files() -> str:
+    """Every module of the package with its purpose, by folders; a module without a docstring is an error."""
+    source, parts = ROOT / "src" / "clock_attention", []
+    for folder in sorted({path.parent for path in source.rglob("*.py")}):
+        rows = [[f"`{path.name}`", purpose(path)] for path in sorted(folder.glob("*.py")) if path.name != "__init__.py"]
+        if missing := [name for name, text in rows if not text]:
+            raise ValueError(f"{folder}: {', '.join(missing)} without a docstring that says the purpose")
+        name = folder.relative_to(source.parent).as_posix().removeprefix("clock_attention/")
+        parts += [f"### `{name}`", purpose(folder / "__init__.py"), table(["file", "purpose"], rows)]
+    return "\n\n".join(part for part in parts if part)
 
 
 def pages() -> list[Path]:

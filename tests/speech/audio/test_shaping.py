@@ -43,3 +43,20 @@ def test_what_is_silent_already_stays():
     np.testing.assert_array_equal(with_quiet_onset(silent, 3, -11.5), silent)
     loud = np.full((10, 80), -7.0, np.float32)
     assert with_quiet_onset(loud, 3, -11.5)[:3].mean() == pytest.approx(-11.5 + QUIET, abs=1e-4)
+
+
+def test_decibels_are_exact_and_full_scale_is_not_exceeded():
+    wave = np.full(2560, 0.2, np.float32)
+    assert amplified(wave, np.full(10, -6.0), 256) == pytest.approx(0.2 * 10 ** (-6 / 20))
+    assert amplified(wave, np.full(10, 6.0), 256) == pytest.approx(0.2 * 10 ** (6 / 20))
+    assert 0.9 < amplified(wave, np.full(10, 20.0), 256).max() <= 1
+
+
+def test_gain_changes_gradually():
+    louder = amplified(np.full(2560, 0.1, np.float32), np.repeat([0.0, 6.0], 5), 256)
+    assert np.abs(np.diff(louder)).max() < 0.002
+
+
+@pytest.mark.parametrize("samples", [0, 1, 100, 700])
+def test_waves_have_the_length_that_was_asked_for(samples):
+    assert len(fitted(np.ones(500, np.float32), samples)) == samples

@@ -1,4 +1,4 @@
-"""Recordings that a transfer in text mode has damaged: every CR LF among their bytes has become LF.
+"""Repair of recordings that a transfer in text mode has damaged: every CR LF among their bytes has become LF.
 
 From the first lost byte on, 16-bit samples are put together of the halves of two neighbours, which sounds as loud noise
 until another byte is lost. Some distributions of TIMIT have such files. Where the bytes are missing can be seen: read
@@ -21,7 +21,7 @@ CARRIAGE_RETURN, LINE_FEED = 13, 10
 
 
 def repaired(wave: Wave) -> tuple[Wave, int]:
-    """The recording with lost bytes put back, and how many there were: 0 for anything that is not damaged so."""
+    """The recording with lost CR bytes put back, and how many there were: 0 for anything that is not damaged so."""
     counts = wave * FULL_SCALE
     if not len(wave) or np.abs(wave).max() < 0.5 or not np.array_equal(counts, np.round(counts)):
         return wave, 0  # quiet, or no 16-bit samples
@@ -34,17 +34,18 @@ def repaired(wave: Wave) -> tuple[Wave, int]:
 
 
 def as_samples(data: NDArray[np.uint8]) -> NDArray[np.float32]:
+    """Bytes of a damaged recording as 16-bit samples."""
     return np.frombuffer(data[: len(data) // 2 * 2].tobytes(), "<i2").astype(np.float32)
 
 
 def roughness(data: NDArray[np.uint8]) -> NDArray[np.float32]:
-    """Mean step between neighbouring samples in every block."""
+    """Repair: mean step between neighbouring samples in every block, large where bytes are shifted."""
     steps = np.abs(np.diff(as_samples(data)))
     return steps[: len(steps) // BLOCK * BLOCK].reshape(-1, BLOCK).mean(1)
 
 
 def lost_bytes(data: NDArray[np.uint8]) -> NDArray[np.int64]:
-    """Places of bytes before which one is missing."""
+    """Repair: places of bytes before which a CR is missing."""
     first, second = roughness(data), roughness(data[1:])
     count = min(len(first), len(second))
     first, second = first[:count], second[:count]
@@ -57,7 +58,7 @@ def lost_bytes(data: NDArray[np.uint8]) -> NDArray[np.int64]:
 
 
 def cheapest(cost: NDArray[np.float32]) -> NDArray[np.int64]:
-    """Which of two readings is right for every block (blocks, 2), where changes are rare."""
+    """Repair: which of two readings is right for every block (blocks, 2), where changes are rare."""
     total = cost[0] + np.array([0.0, SWITCH])
     back = np.zeros((len(cost), 2), np.int64)
     for block in range(1, len(cost)):
@@ -73,7 +74,7 @@ def cheapest(cost: NDArray[np.float32]) -> NDArray[np.int64]:
 
 
 def nearest_line_feed(data: NDArray[np.uint8], place: int, shifted: int) -> int:
-    """The line feed about a place from which on the other reading is smoother than the one before."""
+    """Repair: the line feed about a place from which on the other reading is smoother than the one before."""
     reach = 2 * BLOCK * 2
     begin, end = max(place - reach, 0), min(place + reach, len(data))
     feeds = begin + np.flatnonzero(data[begin:end] == LINE_FEED)

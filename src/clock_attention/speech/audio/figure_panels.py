@@ -1,4 +1,4 @@
-"""Panels of the figures of speech: waveform, mel and a map of text against time, on one time axis."""
+"""Panels of the figures of speech and of alignments: waveform, mel and a map of text against time, on one axis."""
 
 from __future__ import annotations
 
@@ -24,13 +24,14 @@ ATTENTION = ["#ffffff", "#d3e3f1", "#7fb2d9", "#2a6fae", "#0b2a52"]
 
 
 def check_figure_path(path: str | Path) -> Path:
+    """A path that a figure can be written to, or an error that says why not."""
     if Path(path).suffix.lower() not in FORMATS:
         raise ValueError(f"{path}: expected a name ending in {', '.join(FORMATS)}")
     return check_writable(path)
 
 
 def empty_figure(width: float, height: float) -> Figure:
-    """A figure that belongs to no window, in inches."""
+    """An empty figure for panels, in inches, which belongs to no window."""
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
@@ -44,12 +45,13 @@ def empty_figure(width: float, height: float) -> Figure:
 
 
 def write_figure(figure: Figure, path: Path, *, dpi: int = 160) -> None:
+    """Write a figure of panels into a file."""
     with replacing(path) as temporary:
         figure.savefig(temporary, format=path.suffix.lower()[1:], dpi=dpi, facecolor="white")
 
 
 def share_time(axes: dict[str, Axes], seconds: float) -> None:
-    """One time axis for panels that lie above each other, labelled at the last of them."""
+    """One time axis for panels of a figure that lie above each other, labelled at the last of them."""
     for place, axis in enumerate(axes.values(), start=1):
         axis.set_xlim(0, seconds)
         axis.tick_params(colors=INK, labelsize=8, length=2.5)
@@ -58,13 +60,14 @@ def share_time(axes: dict[str, Axes], seconds: float) -> None:
 
 
 def soften_edges(figure: Figure) -> None:
+    """Grey edges for all panels of a figure."""
     for axis in figure.axes:
         for edge in axis.spines.values():
             edge.set_color(GRID)
 
 
 def draw_wave(axis: Axes, audio: Wave, seconds: float) -> None:
-    """The envelope: lowest and highest sample in each of a few thousand stretches."""
+    """Panel of a waveform: lowest and highest sample in each of a few thousand stretches."""
     stretch = max(1, len(audio) // 3000)
     samples = audio[: len(audio) // stretch * stretch].reshape(-1, stretch)
     time = (np.arange(len(samples)) + 0.5) / len(samples) * seconds
@@ -74,7 +77,7 @@ def draw_wave(axis: Axes, audio: Wave, seconds: float) -> None:
 
 
 def draw_mel(axis: Axes, mel: NDArray[Any], seconds: float) -> None:
-    """Log-mel frames (frames, bins)."""
+    """Panel of log-mel frames (frames, bins)."""
     image = mel.T
     low, high = np.percentile(image, [3, 99.8])
     axis.imshow(
@@ -92,7 +95,7 @@ def draw_mel(axis: Axes, mel: NDArray[Any], seconds: float) -> None:
 
 
 def draw_weights(axis: Axes, weights: NDArray[Any], extent: tuple[float, float, float, float]) -> None:
-    """A map of weights (tokens, frames); the text reads downwards. `extent`: left, right, bottom, top."""
+    """Panel of weights (tokens, frames); the text reads downwards. `extent`: left, right, bottom, top."""
     from matplotlib.colors import LinearSegmentedColormap, PowerNorm
 
     axis.imshow(
@@ -107,7 +110,7 @@ def draw_weights(axis: Axes, weights: NDArray[Any], extent: tuple[float, float, 
 
 
 def label_source_clock(axis: Axes) -> None:
-    """The axis of a clock that stands to the left of the map: mirrored, it runs away from it as the text runs down."""
+    """Panel of the source clock, to the left of the map: its axis is mirrored, as the text runs down."""
     axis.set(xlim=(1.05, -0.05), xticks=[])
     axis.tick_params(axis="y", left=False, labelleft=False)
     for label, reading, above, colour in (("source clock", 0.5, 14, SOURCE), ("1", 1.0, 3, INK), ("0", 0.0, 3, INK)):
@@ -124,7 +127,7 @@ def label_source_clock(axis: Axes) -> None:
 
 
 def mark_words(axes: dict[str, Axes], top: Axes, words: Iterable[Interval]) -> None:
-    """The words above the first panel, and a line through all panels where each begins."""
+    """Words above the first panel of a figure, and a line through all panels where each begins."""
     for word in words:
         for row, axis in axes.items():
             axis.axvline(word.start, color="white" if row == "mel" else GRID, linewidth=0.6, alpha=0.6)

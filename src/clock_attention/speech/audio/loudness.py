@@ -1,4 +1,4 @@
-"""How loud a recording is, and how quiet its room: loudness (ITU-R BS.1770) and the distance of speech from noise."""
+"""Loudness of a recording (ITU-R BS.1770), and how far its speech lies above the noise of its room."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ NOISY = 30.0  # dB between speech and room below which a voice learns the room t
 
 
 def loudness(wave: Wave, sample_rate: int) -> float:
-    """LUFS; minus infinity for silence, and for what is too short to have a loudness."""
+    """Loudness of a wave in LUFS; minus infinity for silence, and for what is too short to have a loudness."""
     import pyloudnorm
 
     if len(wave) <= BLOCK * sample_rate:
@@ -23,7 +23,7 @@ def loudness(wave: Wave, sample_rate: int) -> float:
 
 
 def with_loudness(wave: Wave, sample_rate: int, target: float = LOUDNESS) -> Wave:
-    """The same at another loudness, but no louder than it can be without clipping; silence stays as it is."""
+    """A wave at another loudness, but no louder than it can be without clipping; silence stays as it is."""
     found = loudness(wave, sample_rate)
     if not np.isfinite(found):
         return wave
@@ -32,7 +32,7 @@ def with_loudness(wave: Wave, sample_rate: int, target: float = LOUDNESS) -> Wav
 
 
 def speech_above_noise(wave: Wave, sample_rate: int) -> float:
-    """dB between its loud frames of 20 ms (95 % are quieter) and its quiet ones (5 % are); high in a quiet room."""
+    """Signal-to-noise estimate: dB between loud frames of 20 ms (95 % are quieter) and quiet ones (5 % are)."""
     frame = max(1, sample_rate // 50)
     count = len(wave) // frame
     if count < 2:

@@ -18,6 +18,7 @@ VOICED = 0.5  # confidence; SwiftF0's own, calibrated threshold
 
 @cache
 def detector() -> Any:
+    """The pitch detector SwiftF0, loaded once."""
     try:
         from swift_f0 import SwiftF0
     except ImportError:
@@ -26,7 +27,7 @@ def detector() -> Any:
 
 
 def log_pitch(wave: Wave, mel: MelConfig) -> NDArray[np.float32]:
-    """Natural log of F0 in Hz at the centre of every mel frame of `wave`, 0 where unvoiced.  (frames,)"""
+    """Pitch: natural log of F0 in Hz at the centre of every mel frame of `wave`, 0 where unvoiced.  (frames,)"""
     found = detector().detect(resample(wave, mel.sample_rate, RATE), RATE, LOWEST, HIGHEST)
     frames = np.arange(mel.frames(len(wave)))
     first = mel.n_fft // 2 - mel.pad  # sample at the centre of the first frame

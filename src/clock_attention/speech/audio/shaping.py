@@ -1,4 +1,4 @@
-"""Mels and waveforms shaped after the model: quiet onsets, silence put in, exact lengths, gain."""
+"""Shaping of mels and waveforms after the model: quiet onsets, silence put in, exact lengths, gain."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LIMIT = 0.9  # of full scale: louder samples are compressed
 
 
 def with_quiet_onset(mel: NDArray[np.float32], silence: int, floor: float) -> NDArray[np.float32]:
-    """log-mel (S, M) with the first so many frames at the level of silence, whatever the model made of them.
+    """Shape a log-mel (S, M): the first so many frames at the level of silence.
 
     Recordings are cut close to their first word, so a model sees little silence there and predicts a breath, up to
     30 dB louder than silence.
@@ -27,7 +27,7 @@ def with_quiet_onset(mel: NDArray[np.float32], silence: int, floor: float) -> ND
 
 
 def frames_with_silence(short: IntArray, durations: IntArray) -> IntArray:
-    """For each frame of tokens that last `durations` the one it is taken from where they last `short`, −1 for silence.
+    """Shape a mel with silence put in: for each frame its source frame at the `short` durations, −1 for silence.
 
     Silence comes into the middle of a token, but before the first and after the last.
     """
@@ -43,7 +43,7 @@ def frames_with_silence(short: IntArray, durations: IntArray) -> IntArray:
 
 
 def amplified(wave: Wave, decibels: FloatArray, hop: int) -> Wave:
-    """Louder or softer, frame by frame; what would go beyond full scale is limited smoothly."""
+    """Shape a wave: louder or softer, frame by frame; what would go beyond full scale is limited smoothly."""
     centres = (np.arange(len(decibels)) + 0.5) * hop
     gain = 10 ** (np.interp(np.arange(len(wave)), centres, decibels) / 20)
     louder = wave * gain
@@ -55,7 +55,7 @@ def amplified(wave: Wave, decibels: FloatArray, hop: int) -> Wave:
 
 
 def fitted(wave: Wave, samples: int) -> Wave:
-    """Exactly so many samples (centred mels invert to one hop less), faded in and out."""
+    """Shape a wave to exactly so many samples (centred mels invert to one hop less), faded in and out."""
     wave = np.pad(wave[:samples], (0, max(0, samples - len(wave))))
     ramp = np.linspace(0, 1, min(FADE, samples), dtype=np.float32)
     wave[: len(ramp)] *= ramp

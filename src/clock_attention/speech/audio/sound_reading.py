@@ -23,7 +23,7 @@ UNKNOWN_LENGTH = 0x7FFF0000  # and more: how programs that write to a pipe fill 
 
 
 def load_audio(path: str | Path, sample_rate: int, *, longest: float = LONGEST) -> Wave:
-    """Any file that libsndfile reads (wav, flac, ogg, mp3) or ffmpeg does, mixed to one channel and resampled.
+    """Read a sound file that libsndfile (wav, flac, ogg, mp3) or ffmpeg knows, as one channel, resampled.
 
     Raises ValueError for files that cannot be read, are cut off, last longer than `longest` seconds, or whose header
     promises something absurd.
@@ -44,7 +44,7 @@ def load_audio(path: str | Path, sample_rate: int, *, longest: float = LONGEST) 
 
 
 def decode(path: Path, sample_rate: int, longest: float = LONGEST) -> Wave:
-    """What libsndfile does not know (a phone's m4a), by the program ffmpeg."""
+    """Read a sound file that libsndfile does not know (a phone's m4a), by the program ffmpeg."""
     program = shutil.which("ffmpeg")
     if program is None:
         raise ValueError(f"cannot read {path}: {path.suffix} needs the program ffmpeg: install it, or convert the file")
@@ -62,7 +62,7 @@ def decode(path: Path, sample_rate: int, longest: float = LONGEST) -> Wave:
 
 
 def stream_audio(path: str | Path, sample_rate: int, seconds: float = 20.0) -> Iterator[Wave]:
-    """What `load_audio` gives, in blocks of about so many seconds: for recordings of hours. The same errors."""
+    """Read a sound file of hours in blocks of about so many seconds, as `load_audio` does, with the same errors."""
     import soundfile
     import soxr
 
@@ -83,7 +83,7 @@ def stream_audio(path: str | Path, sample_rate: int, seconds: float = 20.0) -> I
 
 
 def audio_seconds(path: str | Path) -> float:
-    """How long a recording is, as its header says. Not known of what only ffmpeg reads: then 0."""
+    """Length of a sound file in seconds, as its header says; 0 for what only ffmpeg reads."""
     import soundfile
 
     if Path(path).suffix.lower() in FOREIGN:
@@ -98,6 +98,7 @@ def audio_seconds(path: str | Path) -> float:
 
 
 def check_complete(path: str | Path, promised: int, received: int) -> None:
+    """Refuse a sound file that is cut off."""
     cut_off = missing_bytes(Path(path))
     if received < promised or cut_off:
         lost = f"{cut_off} bytes" if cut_off else f"{promised - received} samples"
@@ -105,7 +106,7 @@ def check_complete(path: str | Path, promised: int, received: int) -> None:
 
 
 def check_header(path: str | Path, rate: int, channels: int, frames: int, longest: float = LONGEST) -> None:
-    """Refuse what no recording of speech is, before anything of its size is allocated."""
+    """Refuse the header of a sound file that no recording has, before anything of its size is allocated."""
     if not LOWEST_RATE <= rate <= HIGHEST_RATE:
         raise ValueError(f"{path}: a sample rate of {rate} Hz, expected {LOWEST_RATE} … {HIGHEST_RATE}")
     if not 1 <= channels <= MOST_CHANNELS:

@@ -1,4 +1,4 @@
-"""Sound files written incrementally; renamed to their final name when complete."""
+"""Sound files written incrementally, and renamed to their final name when complete."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def check_sound_path(path: str | Path) -> Path:
 
 
 class SoundFile:
-    """A .wav or .flac file, written piece by piece; an exception leaves nothing behind."""
+    """A .wav or .flac file that is written piece by piece; an exception leaves nothing behind."""
 
     def __init__(self, path: str | Path, sample_rate: int, subtype: str = "PCM_16") -> None:
         import soundfile
@@ -78,7 +78,7 @@ class SoundFile:
 
 
 class SoundPipe:
-    """WAV on a stream that cannot seek, playable while it is being written.
+    """A WAV file written to a stream that cannot seek, playable while it is being written.
 
     The header needs the length. One piece is held back: if it was the only one the header is exact, else it says that
     the length is unknown, as players of pipes expect.
@@ -112,7 +112,7 @@ class SoundPipe:
 
 
 def wav_header(sample_rate: int, length: int) -> bytes:
-    """Of mono 16-bit samples, `length` bytes of them."""
+    """Header of a WAV file of mono 16-bit samples, `length` bytes of them."""
     whole = min(length + HEADER, UNKNOWN_LENGTH)
     form = struct.pack("<4sIHHIIHH", b"fmt ", 16, 1, 1, sample_rate, 2 * sample_rate, 2, 16)
     return struct.pack("<4sI4s", b"RIFF", whole, b"WAVE") + form + struct.pack("<4sI", b"data", length)

@@ -9,6 +9,7 @@ Wave = NDArray[np.float32]
 
 
 def resample(wave: Wave, rate: int, sample_rate: int) -> Wave:
+    """A waveform at another sample rate."""
     if rate == sample_rate or not len(wave):
         return np.ascontiguousarray(wave, dtype=np.float32)
     import soxr
@@ -17,7 +18,7 @@ def resample(wave: Wave, rate: int, sample_rate: int) -> Wave:
 
 
 def trim_silence(wave: Wave, sample_rate: int, keep: float = 0.05, threshold_db: float = 45.0) -> Wave:
-    """Cut silence at both ends down to `keep` seconds.
+    """A waveform with the silence at both ends cut down to `keep` seconds.
 
     Silence is what lies more than `threshold_db` below the loudest frame (10 ms windows): low enough to
     leave a final "f" or "th" alone. Otherwise a model spends a third of a fast utterance on silence of natural length.

@@ -1,4 +1,4 @@
-"""Long recordings in pieces: cut in the middle of pauses, by the level alone or between words that are known."""
+"""Cutting long recordings into clips: in the middle of pauses, by the level alone or between words that are known."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SHORTEST_PAUSE = 0.2
 
 @dataclass(frozen=True)
 class TimedWord:
-    """A word of the text and its times."""
+    """A word and its times, between which a recording can be cut."""
 
     start: float
     end: float
@@ -25,7 +25,7 @@ class TimedWord:
 
 @dataclass(frozen=True)
 class Cut:
-    """Start and end in seconds, and the text, where it is known."""
+    """A clip cut from a recording: start and end in seconds, and the text, where it is known."""
 
     start: float
     end: float
@@ -33,7 +33,7 @@ class Cut:
 
 
 def pieces_by_level(wave: Wave, sample_rate: int, longest: float = LONGEST_PIECE) -> list[Cut]:
-    """Pieces of at most `longest` seconds, cut in pauses, and at the quietest place where there is none."""
+    """Cut a recording by its level into clips of at most `longest` seconds: in pauses, else where it is quietest."""
     frame = max(1, round(FRAME * sample_rate))
     count = max(1, len(wave) // frame)
     power = np.square(wave[: count * frame].reshape(count, -1), dtype=np.float64).mean(1)
@@ -48,7 +48,7 @@ def pieces_by_level(wave: Wave, sample_rate: int, longest: float = LONGEST_PIECE
 
 
 def pieces_by_words(words: Sequence[TimedWord], duration: float, longest: float = LONGEST_PIECE) -> list[Cut]:
-    """Pieces of at most `longest` seconds with their words, each cut in the longest pause of its last two thirds.
+    """Cut a recording between words into clips of at most `longest` seconds, in the longest pause of the last 2/3.
 
     Where there is no pause of a fifth of a second, a piece goes on to the next pause, but not beyond one and a half
     times that: then it ends between the two words that are furthest apart. Pauses are halved between pieces.
@@ -64,7 +64,7 @@ def pieces_by_words(words: Sequence[TimedWord], duration: float, longest: float 
 
 
 def next_cut(words: Sequence[TimedWord], first: int, longest: float) -> tuple[int, float]:
-    """The word that the next piece begins with, and the middle of the pause before it."""
+    """Cutting between words: the word that the next clip begins with, and the middle of the pause before it."""
     begin = words[first].start
     if words[-1].end - begin <= longest:
         return len(words), words[-1].end

@@ -1,4 +1,4 @@
-"""From an item (a recording, or a text for the teacher) to its row and mel frames; from a shard of items to files."""
+"""Feature extraction: from an item (a recording, or a text for the teacher) to its row and mel frames, in shards."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ Item = Recording | TeacherPhrase
 
 @dataclass(frozen=True)
 class Settings:
-    """Everything besides the items that decides what the store will contain."""
+    """Settings of feature extraction: everything besides the items that decides what the store will contain."""
 
     mel: MelConfig
     phonemizer: str = "hibari"
@@ -61,7 +61,7 @@ class Settings:
 
 
 class Worker:
-    """Turns shards of items into files. One per process; models are loaded once."""
+    """Extracts the features of shards of items into files. One per process; models are loaded once."""
 
     def __init__(self, out: Path, settings: Settings) -> None:
         self.out = out
@@ -126,18 +126,22 @@ class Worker:
 
 
 def has_surrogates(text: str) -> bool:
+    """Whether a text holds halves of UTF-16 pairs, which no feature store can write."""
     return any("\ud800" <= character <= "\udfff" for character in text)
 
 
 def shard_path(out: Path, number: int, suffix: str) -> Path:
+    """The file of one shard of extracted features."""
     return out / "shards" / f"{number:06d}.{suffix}"
 
 
 def read_shard(out: Path, number: int) -> dict[str, Any]:
+    """The table of one shard of extracted features."""
     table: dict[str, Any] = json.loads(shard_path(out, number, "json").read_text(encoding="utf-8"))
     return table
 
 
 def save_atomically(path: Path, array: np.ndarray[Any, Any]) -> None:
+    """Write extracted features as .npy, complete or not at all."""
     with replacing(path) as temporary, open(temporary, "wb") as file:
         np.save(file, array)

@@ -10,10 +10,12 @@ import random
 
 
 def _words(text: str) -> list[str]:
+    """A list of words of the grammar, from a string."""
     return text.split()
 
 
 def _phrases(text: str) -> list[str]:
+    """A list of phrases of the grammar, from a string with "|" between them."""
     return [" ".join(phrase.split()) for phrase in text.split("|")]
 
 
@@ -85,7 +87,7 @@ QUESTIONS = ["Why did", "When did", "How often did", "Where did", "Did", "Could"
 
 
 class Grammar:
-    """Draws sentences; the same seed gives the same ones."""
+    """A seeded grammar of English that draws sentences; the same seed gives the same ones."""
 
     def __init__(self, seed: int) -> None:
         self.random = random.Random(f"grammar:{seed}")
@@ -162,7 +164,7 @@ class Grammar:
 
 
 def generate_sentences(count: int, seed: int = 0) -> list[tuple[str, str]]:
-    """`count` different sentences as (id, text)."""
+    """`count` different sentences of the grammar, as (id, text)."""
     grammar = Grammar(seed)
     found: dict[str, None] = {}
     while len(found) < count:

@@ -1,4 +1,4 @@
-"""Several feature stores of one speaker as one: short and long phrases, several paces, old and new recordings."""
+"""Several feature stores of one speaker joined into one: short and long phrases, several paces, old and new."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ logger = logging.getLogger(__name__)
 
 
 class JoinedStore:
-    """Utterances of all stores in their order. Statistics are pooled, each store weighing as many frames as it has."""
+    """Several stores as one: utterances in their order, statistics pooled by frames."""
 
     def __init__(self, stores: Sequence[FeatureStore]) -> None:
         first = stores[0]
@@ -100,13 +100,13 @@ class JoinedStore:
 
 
 def pooled(shares: Sequence[float], statistics: Sequence[tuple[float, float]]) -> tuple[float, float]:
-    """Mean and deviation of several groups together, each with its share of the frames."""
+    """Pooled mean and deviation of several stores, each with its share of the frames."""
     mean = sum(share * group for share, (group, _) in zip(shares, statistics, strict=True))
     parts = ((share, group, std) for share, (group, std) in zip(shares, statistics, strict=True))
     return mean, math.sqrt(sum(share * (std**2 + (group - mean) ** 2) for share, group, std in parts))
 
 
 def open_corpora(paths: Sequence[Path]) -> Corpus:
-    """One feature store, or several as one."""
+    """Open one feature store, or several joined into one."""
     stores = [FeatureStore.open(path) for path in paths]
     return stores[0] if len(stores) == 1 else JoinedStore(stores)

@@ -1,4 +1,4 @@
-"""The language of a voice: phoneme inventory, mel definition, statistics."""
+"""The language of a voice: its phoneme inventory, mel definition and corpus statistics."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from clock_attention.speech.corpus.protocols import Corpus
 
 
 class ProsodyStatistics(BaseModel):
-    """Statistics of an aligned corpus: what pitch and energy are standardised with."""
+    """Part of a voice's language: what pitch and energy are standardised with."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
@@ -20,7 +20,7 @@ class ProsodyStatistics(BaseModel):
 
 
 class Language(BaseModel):
-    """How text becomes tokens and frames become numbers: what a model cannot be used without."""
+    """The language of a voice: how text becomes tokens and frames become numbers. Stored with corpora and voices."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 

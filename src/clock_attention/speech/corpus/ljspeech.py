@@ -13,7 +13,7 @@ SUFFIXES = (".wav", ".flac", ".ogg", ".mp3")
 
 
 def read_folder(folder: str | Path) -> tuple[list[Recording], list[Rejection]]:
-    """Recordings in the order of the metadata, and the rows that cannot be used, each with its reason.
+    """Recordings of an LJSpeech-format folder in the order of the metadata, and unusable rows with their reasons.
 
     The third column is used where it is there and not empty. Audio is looked for in `wavs/` and in the folder itself;
     an id is a plain name, with or without the suffix of its file. A recording without a file is kept, so that the
@@ -37,11 +37,12 @@ def read_folder(folder: str | Path) -> tuple[list[Recording], list[Rejection]]:
 
 
 def find_audio(folder: Path, name: str) -> str:
-    """Path of an utterance's audio file, or "" where there is none."""
+    """The audio file of an utterance of an LJSpeech-format folder, or "" where there is none."""
     return next((str(path) for path in candidates(folder, name) if path.is_file()), "")
 
 
 def candidates(folder: Path, name: str) -> Iterator[Path]:
+    """Where the audio of an utterance may be in an LJSpeech-format folder."""
     for place in (folder / "wavs", folder):
         if name.lower().endswith(SUFFIXES):
             yield place / name

@@ -16,6 +16,8 @@ CHUNK = 1 << 20
 
 @dataclass(frozen=True)
 class Archive:
+    """The archive of LJSpeech to download: address, checksum, size."""
+
     url: str
     sha256: str
     size: int
@@ -31,7 +33,7 @@ LJSPEECH = Archive(
 
 
 def fetch(archive: Archive, into: str | Path, report: Callable[[int], None] = lambda received: None) -> Path:
-    """Download, verify and unpack; returns the corpus folder. Finished steps are not repeated.
+    """Download LJSpeech, verify and unpack it; returns the corpus folder. Finished steps are not repeated.
 
     `report` receives the number of bytes that are on disk so far.
     """
@@ -62,7 +64,7 @@ def fetch(archive: Archive, into: str | Path, report: Callable[[int], None] = la
 
 
 def receive(archive: Archive, partial: Path, report: Callable[[int], None]) -> None:
-    """Append what is missing. A server that ignores the range sends everything: start over."""
+    """Download what is missing of the archive. A server that ignores the range sends everything: start over."""
     have = partial.stat().st_size if partial.exists() else 0
     if have >= archive.size:
         return
@@ -80,6 +82,7 @@ def receive(archive: Archive, partial: Path, report: Callable[[int], None]) -> N
 
 
 def verify(archive: Archive, path: Path) -> None:
+    """Check the SHA-256 of the downloaded archive; a wrong one is removed."""
     digest = hashlib.sha256()
     with open(path, "rb") as file:
         while chunk := file.read(CHUNK):
@@ -93,7 +96,7 @@ def verify(archive: Archive, path: Path) -> None:
 
 
 def unpack(packed: Path, into: Path, folder: str) -> None:
-    """Unpack beside the final place and rename: a half-unpacked corpus never looks like a whole one."""
+    """Unpack the downloaded archive beside the final place and rename: half-unpacked never looks whole."""
     temporary = into / f".{folder}.unpacking"
     with tarfile.open(packed) as archive:
         archive.extractall(temporary, filter="data")

@@ -1,4 +1,4 @@
-"""Tables of utterances, `id|text` or `id|text|normalized text`: rows that can be used, and why others cannot.
+"""Metadata tables of utterances, `id|text` or `id|text|normalized text`: rows that can be used, and why others cannot.
 
 Ids become names of files, here and on other machines. They are plain names: no folders, nothing that a file system, a
 terminal or a table could take for something else.
@@ -17,7 +17,7 @@ FORBIDDEN = frozenset('/\\<>:"|?*')
 
 
 def id_fault(name: str) -> str:
-    """What is wrong with an id, or nothing."""
+    """What is wrong with an id in a metadata table, or nothing."""
     if not name or name.startswith(".") or name != name.strip():
         return "ids are neither empty nor begin with a dot or space"
     if wrong := [c for c in name if c in FORBIDDEN or unicodedata.category(c) in ("Cc", "Cs", "Zl", "Zp")]:
@@ -30,7 +30,7 @@ def id_fault(name: str) -> str:
 
 
 def read_table(path: Path) -> Iterator[tuple[int, list[str]]]:
-    """Number and columns of each row that is not empty. Only line feeds end a row: texts may hold other separators."""
+    """Rows of a metadata table: number and columns. Only line feeds end a row: texts may hold other separators."""
     for number, line in enumerate(read_utf8(path).replace("\r\n", "\n").split("\n"), start=1):
         columns = [column.strip() for column in line.split("|")]
         if columns != [""]:
@@ -38,7 +38,7 @@ def read_table(path: Path) -> Iterator[tuple[int, list[str]]]:
 
 
 def check_row(number: int, columns: list[str], known: set[str]) -> Rejection | None:
-    """Why a row with an id cannot be used, if so. Remembers ids in `known`."""
+    """Why a row of a metadata table cannot be used, if so. Remembers ids in `known`."""
     name = columns[0]
     if len(columns) not in (2, 3) or not name:
         line = "|".join(columns)
@@ -53,10 +53,12 @@ def check_row(number: int, columns: list[str], known: set[str]) -> Rejection | N
 
 
 def short(name: str) -> str:
+    """An id of a metadata table, shortened for messages."""
     return name if len(name) <= 60 else name[:60] + "…"
 
 
 def read_utf8(path: Path) -> str:
+    """The text of a metadata table or transcript, which must be UTF-8."""
     try:
         return path.read_bytes().decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -51,7 +51,7 @@ def prepare(
     folder: Path | None = None,
     report: Callable[[Progress], None] = lambda progress: None,
 ) -> FeatureStore:
-    """Prepare items into a store at `out`.
+    """Prepare a corpus: items into a feature store at `out`.
 
     An interrupted preparation with the same inputs continues where it stopped; a finished one is opened as it is.
 
@@ -102,14 +102,14 @@ def prepare(
 
 
 def audio_origin(items: Sequence[Item], folder: Path | None) -> dict[str, Any]:
-    """How to get the audio again: a store keeps none of it unless asked to."""
+    """How a prepared store's audio can be had again: a store keeps none of it unless asked to."""
     if isinstance(items[0], TeacherPhrase):
         return {"reading_seed": items[0].seed}
     return {"folder": str(folder.resolve())} if folder else {}
 
 
 def contiguous_seconds(done: dict[int, float]) -> float:
-    """Audio in the shards from the first to the first gap: what a cut by hours may count on."""
+    """While preparing: audio in the shards up to the first gap, which a cut by hours may count on."""
     total, number = 0.0, 0
     while number in done:
         total += done[number]
@@ -118,12 +118,13 @@ def contiguous_seconds(done: dict[int, float]) -> float:
 
 
 def fingerprint_of(items: Sequence[Item], settings: Settings) -> str:
+    """Hash of what is being prepared: settings and items."""
     plan = json.dumps([settings.to_json(), [asdict(item) for item in items]], default=str, sort_keys=True)
     return hashlib.sha256(plan.encode()).hexdigest()
 
 
 def claim_folder(out: Path, fingerprint: str) -> None:
-    """Remember what is being prepared, and refuse to mix two preparations in one folder."""
+    """Remember in a folder what is being prepared there, and refuse to mix two preparations."""
     (out / "shards").mkdir(parents=True, exist_ok=True)
     claim = out / "shards" / "plan.json"
     if claim.exists() and json.loads(claim.read_text(encoding="utf-8"))["fingerprint"] != fingerprint:
@@ -142,7 +143,7 @@ def finalize(
     origin: dict[str, Any],
     fingerprint: str,
 ) -> FeatureStore:
-    """Join the shards in order, measure, and write the table and the header."""
+    """End of preparation: join the shards in order, measure, and write the table and the header."""
     rows: list[dict[str, Any]] = []
     rejections = [asdict(rejection) for rejection in rejected]
     per_second = settings.mel.frames_per_second
@@ -199,7 +200,7 @@ def finalize(
 def join_frames(
     out: Path, numbers: list[int], rows: list[dict[str, Any]], total: int, settings: Settings
 ) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-    """Write mel.npy; returns per-bin mean and floored standard deviation of the training frames."""
+    """End of preparation: write mel.npy; returns per-bin mean and floored deviation of the training frames."""
     n_mels = settings.mel.n_mels
     temporary = out / "mel.npy.part"
     joined = np.lib.format.open_memmap(temporary, mode="w+", dtype=settings.dtype, shape=(total, n_mels))

@@ -11,7 +11,7 @@ from clock_attention.speech.audio.mel import MelConfig
 
 
 class UtteranceRow(Protocol):
-    """What batching asks of an utterance."""
+    """Protocol of an utterance: what batching asks of one."""
 
     @property
     def id(self) -> str: ...
@@ -24,7 +24,7 @@ class UtteranceRow(Protocol):
 
 
 class Features(Protocol):
-    """What training asks of a corpus; `FeatureStore` is one."""
+    """Protocol of a corpus of mels, as training asks for it; `FeatureStore` is one."""
 
     mean: Tensor
     std: Tensor
@@ -36,7 +36,7 @@ class Features(Protocol):
 
 
 class TimedFeatures(Features, Protocol):
-    """Features of a corpus that was aligned: where each token is, and the pitch of each frame."""
+    """Protocol of a corpus that was aligned: where each token is, and the pitch of each frame."""
 
     pitch_mean: float
     pitch_std: float
@@ -48,7 +48,7 @@ class TimedFeatures(Features, Protocol):
 
 
 class Corpus(Features, Protocol):
-    """What a run asks of a feature store."""
+    """Protocol of a whole corpus, as a training run asks for it; `FeatureStore` is one."""
 
     symbols: tuple[str, ...]
     mel_config: MelConfig

@@ -1,4 +1,4 @@
-"""What a recording must satisfy to be worth learning from. Every failure has a name and says what was measured."""
+"""Checks of a recording before it enters a corpus. Every failure has a name and says what was measured."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from clock_attention.speech.corpus.splits import text_key
 
 
 class Rejected(Exception):
-    """An utterance that does not enter the store."""
+    """A recording that a check rejects, with the reason."""
 
     def __init__(self, reason: str, detail: str) -> None:
         super().__init__(f"{reason}: {detail}")
@@ -23,7 +23,7 @@ class Rejected(Exception):
 
 @dataclass(frozen=True)
 class Recording:
-    """A row of an LJSpeech-format folder. `path` is empty when no audio file was found for it."""
+    """A recording to be checked, with its text. `path` is empty when no audio file was found for it."""
 
     id: str
     text: str
@@ -48,6 +48,7 @@ class CheckBounds:
 
 
 def load_recording(recording: Recording, sample_rate: int) -> Wave:
+    """Audio of a recording; rejected where it is missing or unreadable."""
     if not recording.path:
         raise Rejected("missing", f"no audio file named {recording.id} (wav, flac, ogg or mp3)")
     try:
@@ -57,7 +58,7 @@ def load_recording(recording: Recording, sample_rate: int) -> Wave:
 
 
 def check_wave(wave: Wave, limits: CheckBounds) -> None:
-    """Empty, broken, silent, clipped or wrongly scaled audio."""
+    """Check of a recording: empty, broken, silent, clipped or wrongly scaled audio."""
     if len(wave) == 0:
         raise Rejected("empty", "no samples")
     if not np.isfinite(wave).all():
@@ -78,13 +79,13 @@ def check_wave(wave: Wave, limits: CheckBounds) -> None:
 
 
 def check_finite(mel: np.ndarray[Any, Any]) -> None:
-    """One recording with a value that is not finite would spoil the statistics of the whole corpus."""
+    """Check of a mel: one value that is not finite would spoil the statistics of the whole corpus."""
     if not np.isfinite(mel).all():
         raise Rejected("not finite", f"{int((~np.isfinite(mel)).sum())} mel values are not finite in {mel.dtype}")
 
 
 def check_frames(seconds: float, frames: int, tokens: int, limits: CheckBounds) -> None:
-    """Length in time, and against the text."""
+    """Check of a recording's length in time, and against its text."""
     if seconds < limits.shortest:
         raise Rejected("too short", f"{seconds:.2f} s of speech, at least {limits.shortest:g} s")
     if seconds > limits.longest:

@@ -20,7 +20,7 @@ from clock_attention.processes import become_worker
 
 @dataclass(frozen=True)
 class Progress:
-    """What the progress bar shows after each shard."""
+    """Progress after each shard, for a progress bar."""
 
     items: int
     rejected: int
@@ -42,7 +42,7 @@ _worker: ShardWorker | None = None
 
 
 def run_shards(make: MakeWorker, todo: Shards, finish: Finish, workers: int) -> None:
-    """Work through `todo` with so many processes; `finish` is called here, in the order in which shards end."""
+    """Work through shards in so many processes; `finish` is called here, in the order in which they end."""
     if workers <= 1:
         run_here(make, todo, finish)
     else:
@@ -50,7 +50,7 @@ def run_shards(make: MakeWorker, todo: Shards, finish: Finish, workers: int) -> 
 
 
 def run_here(make: MakeWorker, todo: Shards, finish: Finish) -> None:
-    """One worker needs no process of its own."""
+    """Work through shards in this process: one worker needs no other."""
     worker: ShardWorker | None = None
     threads = torch.get_num_threads()
     torch.set_num_threads(1)  # as in a pool: sums are split by thread, and the result must not depend on that
@@ -63,6 +63,7 @@ def run_here(make: MakeWorker, todo: Shards, finish: Finish) -> None:
 
 
 def run_in_pool(make: MakeWorker, todo: Shards, finish: Finish, workers: int) -> None:
+    """Work through shards in a pool of processes, few of them in flight."""
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(workers, context, start_worker, (make,)) as pool:
         running: dict[Future[Progress], int] = {}
@@ -81,11 +82,13 @@ def run_in_pool(make: MakeWorker, todo: Shards, finish: Finish, workers: int) ->
 
 
 def start_worker(make: MakeWorker) -> None:
+    """Make the worker of a process that works on shards."""
     global _worker
     become_worker()
     _worker = make()
 
 
 def run_shard(number: int, items: Sequence[Any]) -> Progress:
+    """One shard, in a worker process."""
     assert _worker is not None
     return _worker.shard(number, items)

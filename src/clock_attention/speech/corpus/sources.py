@@ -17,7 +17,7 @@ AUDIO = frozenset({*SUFFIXES, *FOREIGN, ".opus", ".aiff", ".aif"})
 
 @dataclass(frozen=True)
 class Source:
-    """One sound file. Without a text it has to be transcribed."""
+    """A source of a corpus: one sound file. Without a text it has to be transcribed."""
 
     id: str
     path: str
@@ -25,7 +25,7 @@ class Source:
 
 
 def find_sources(folder: str | Path) -> tuple[list[Source], list[Rejection]]:
-    """All recordings of a folder in the order of their names, and what cannot be used, each with its reason.
+    """Sources in a folder: all recordings in the order of their names, and what cannot be used, with its reason.
 
     With a metadata.csv the folder has LJSpeech's format. Otherwise every sound file in it and below counts, and its
     text is the .txt of the same name.
@@ -60,13 +60,13 @@ def find_sources(folder: str | Path) -> tuple[list[Source], list[Rejection]]:
 
 
 def visible(folder: Path) -> Iterator[Path]:
-    """Files in a folder and below; hidden ones are left alone. Links to folders are followed, but none twice and none
-    upwards, so that there is an end."""
+    """Files of sources in a folder and below: none hidden, links to folders followed once and never in circles."""
     place = folder.resolve()
     yield from visible_below(folder, {place, *place.parents})
 
 
 def visible_below(folder: Path, seen: set[Path]) -> Iterator[Path]:
+    """Files of sources below one folder; folders that were seen are not entered again."""
     for path in folder.iterdir():
         if path.name.startswith("."):
             continue
@@ -78,11 +78,11 @@ def visible_below(folder: Path, seen: set[Path]) -> Iterator[Path]:
 
 
 def text_beside(path: Path) -> str | None:
-    """The text of a recording on one line, None where there is none or nothing in it."""
+    """The text beside a recording, on one line; None where there is none or nothing in it."""
     beside = path.with_suffix(".txt")
     return " ".join(read_utf8(beside).split()) or None if beside.is_file() else None
 
 
 def plain_id(name: str) -> str:
-    """Folders become part of the name; what a table or a file system could misread is replaced."""
+    """An id for a source: folders become part of the name; what a table or file system could misread is replaced."""
     return re.sub(r"[^\w.-]+", "_", name).strip("._") or "recording"

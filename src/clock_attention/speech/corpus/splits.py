@@ -11,14 +11,14 @@ SPLITS = ("train", "valid", "test")
 
 
 def text_key(text: str) -> str:
-    """The same for texts that differ in case, punctuation, accents and spaces only."""
+    """The key that decides an utterance's split: equal for texts that differ in case, marks, accents or spaces only."""
     letters = "".join(c for c in unicodedata.normalize("NFKD", text) if not unicodedata.combining(c))
     words = re.sub(r"[\W_]+", " ", letters.casefold()).strip()
     return hashlib.sha256((words or text).encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
 def assign_splits(groups: Sequence[str], texts: Sequence[str], valid: float, test: float) -> list[str]:
-    """Split of each utterance, from a hash of its group (the key of the text that it was cut from).
+    """Split (train, valid, test) of each utterance, from a hash of the key of the text that it was cut from.
 
     Growing a corpus moves nothing between splits, with two exceptions. Where a small corpus leaves a split empty, the
     group with the hash nearest to it is moved there. And where phrases of different groups say the same, all of them

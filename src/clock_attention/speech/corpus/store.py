@@ -38,7 +38,7 @@ STD_FLOOR = 0.1
 
 @dataclass(frozen=True)
 class StoredUtterance:
-    """One row of the table. `group` is the key of the source text: all phrases and speeds of it share a split."""
+    """An utterance of a feature store. `group` is the key of its source text: all its phrases share a split."""
 
     id: str
     text: str
@@ -74,7 +74,7 @@ class StoredUtterance:
 
 @dataclass(frozen=True)
 class Rejection:
-    """An utterance that was left out of the store."""
+    """An utterance that was left out of the feature store."""
 
     id: str
     reason: str
@@ -82,7 +82,7 @@ class Rejection:
 
 
 class FeatureStore:
-    """Read access. Nothing but the table is loaded; `mel` reads the frames asked for."""
+    """A feature store, to be read. Nothing but the table is loaded; `mel` reads the frames asked for."""
 
     def __init__(self, path: Path, header: dict[str, Any]) -> None:
         self.path = path
@@ -203,15 +203,17 @@ class FeatureStore:
 
 
 def write_rows(path: Path, rows: list[dict[str, Any]]) -> None:
+    """Write a table of a feature store, one JSON object a line."""
     write_atomically(path, "".join(to_json(row) + "\n" for row in rows))
 
 
 def to_json(row: dict[str, Any]) -> str:
-    """Readable where it can be; halves of UTF-16 pairs, which UTF-8 has no bytes for, are escaped."""
+    """A row of a feature store's table as JSON; halves of UTF-16 pairs, which UTF-8 cannot hold, are escaped."""
     text = json.dumps(row, ensure_ascii=False)
     return text if text.isascii() or not any("\ud800" <= c <= "\udfff" for c in text) else json.dumps(row)
 
 
 def read_rows(path: Path) -> list[dict[str, Any]]:
+    """Read a table of a feature store, one JSON object a line."""
     with open(path, encoding="utf-8") as lines:
         return [json.loads(line) for line in lines]

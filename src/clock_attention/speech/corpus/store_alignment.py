@@ -1,4 +1,4 @@
-"""Durations of tokens and pitch of frames for a feature store: what the model that learns along an alignment needs.
+"""Alignment of a feature store: durations of tokens and pitch of frames, which the aligned model learns from.
 
 Boundaries come from an aligner, pitch from SwiftF0, both from the audio that the store was made of. Parallel and
 resumable like the preparation. Adds to the store
@@ -42,7 +42,7 @@ FEWEST_ALIGNED = 0.5  # of the utterances; below, text and audio do not belong t
 
 
 class TimedTokens(Protocol):
-    """Where the tokens of an utterance are, in seconds."""
+    """For the alignment of a store: where the tokens of an utterance are, in seconds."""
 
     @property
     def starts(self) -> ArrayLike: ...
@@ -55,14 +55,14 @@ class TimedTokens(Protocol):
 
 
 class PhonemeAligner(Protocol):
-    """What is asked of an aligner; raises ValueError for an utterance that it cannot align."""
+    """The aligner that aligns a store; raises ValueError for an utterance that it cannot align."""
 
     def align_phonemes(self, wave: Wave, sample_rate: int, phonemes: Phonemes) -> TimedTokens: ...
 
 
 @dataclass(frozen=True)
 class AlignmentRow:
-    """One row of alignment.jsonl. `reason` says why an utterance is left out; empty where it is used."""
+    """A store's alignment of one utterance, a row of alignment.jsonl. `reason` says why it is left out, or ""."""
 
     id: str
     score: float | None
@@ -80,7 +80,7 @@ def align_store(
     workers: int = 2,
     report: Callable[[Progress], None] = lambda progress: None,
 ) -> tuple[FeatureStore, list[AlignmentRow]]:
-    """Write durations and pitch into a store; returns it with the scores of all utterances, worst first.
+    """Align a feature store: write durations and pitch; returns it with all utterances' scores, worst first.
 
     Args:
         make_aligner: called once in every process; can be pickled.
@@ -116,7 +116,7 @@ def align_store(
 
 
 class AlignmentWorker:
-    """Aligns shards of utterances. One per process; the aligner is loaded once."""
+    """Aligns shards of a store's utterances. One per process; the aligner is loaded once."""
 
     def __init__(
         self, store: FeatureStore, folder: Path | None, make_aligner: Callable[[], PhonemeAligner], work: Path
@@ -153,7 +153,7 @@ class AlignmentWorker:
 
 
 def whole_frames(times: TimedTokens, frames: int, per_second: float, optional: Sequence[bool]) -> list[int]:
-    """Frames of the silence before, of every token and of the silence after; they sum to `frames`.
+    """Alignment in whole frames: of the silence before, of every token and of the silence after, as many as there are.
 
     Boundaries go to the nearest frame. Every token takes at least one, except for those that are `optional`: a phoneme
     shorter than a frame gets one of its neighbours'.
@@ -179,7 +179,7 @@ def finalize(
     least_score: float | None,
     settings: dict[str, Any],
 ) -> tuple[FeatureStore, list[AlignmentRow]]:
-    """Write pitch, durations and scores, and the header last."""
+    """End the alignment of a store: write pitch, durations and scores, and the header last."""
     listed, utterances = [], []
     for row, utterance in zip(rows, store.utterances, strict=True):
         reason, durations = row["reason"], row["durations"]
@@ -205,7 +205,7 @@ def finalize(
 
 
 def statistics(store: FeatureStore) -> dict[str, float]:
-    """Mean and deviation of the pitch of voiced frames and of the energy of tokens, over the training split."""
+    """Mean and deviation of an aligned store's pitch and energy, over its training split."""
     pitches, energies = [], []
     for index, utterance in enumerate(store.utterances):
         if utterance.split != "train" or utterance.durations is None:
@@ -227,7 +227,7 @@ def statistics(store: FeatureStore) -> dict[str, float]:
 
 
 def claim(work: Path, name: str) -> None:
-    """Continue an interrupted alignment by the same aligner; what another one has begun is thrown away."""
+    """Continue an interrupted alignment of a store by the same aligner; another one's is thrown away."""
     plan = work / "plan.json"
     if plan.exists() and json.loads(plan.read_text(encoding="utf-8")) != {"aligner": name}:
         shutil.rmtree(work)
@@ -236,17 +236,21 @@ def claim(work: Path, name: str) -> None:
 
 
 def read_shard(work: Path, number: int) -> list[dict[str, Any]]:
+    """The rows of one shard of a store's alignment."""
     rows: list[dict[str, Any]] = json.loads((work / f"{number:06d}.json").read_text(encoding="utf-8"))["rows"]
     return rows
 
 
 def read_alignment(path: Path) -> list[AlignmentRow]:
+    """The alignment of a store, from alignment.jsonl."""
     return [AlignmentRow(**row) for row in read_rows(path / "alignment.jsonl")]
 
 
 def failures(rows: Sequence[dict[str, Any]]) -> int:
+    """How many rows of a store's alignment are left out."""
     return sum(bool(row["reason"]) for row in rows)
 
 
 def seconds_of(store: FeatureStore, items: Sequence[int]) -> float:
+    """Seconds of some utterances of a store, for progress of its alignment."""
     return sum(store.utterances[index].frames for index in items) / store.mel_config.frames_per_second

@@ -18,7 +18,7 @@ MOST_DIFFERENCE = 0.2  # mean over the mel of an utterance, in nat: half precisi
 
 
 class StoreAudio:
-    """Waveforms of a store's utterances, at its sample rate and trimmed as they were."""
+    """Audio of a feature store's utterances: waveforms at its sample rate, trimmed as they were."""
 
     def __init__(self, store: FeatureStore, folder: Path | None = None) -> None:
         self.store, self.mel = store, MelSpectrogram(store.mel_config)

@@ -1,4 +1,4 @@
-"""What is in a feature store: amounts, pace, phoneme coverage, and pictures of them."""
+"""Statistics of a feature store: amounts, pace, phoneme coverage, and a figure of them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from clock_attention.speech.corpus.store import FeatureStore
 
 @dataclass(frozen=True)
 class CorpusStatistics:
-    """Numbers of `corpus stats`."""
+    """Statistics of a feature store, as `corpus stats` prints them."""
 
     hours: dict[str, float]
     utterances: dict[str, int]
@@ -43,7 +43,7 @@ class CorpusStatistics:
 
 
 def draw_summary(store: FeatureStore, path: str | Path) -> None:
-    """Histograms of length, mel-to-phoneme ratio and phonemes, and the per-bin statistics."""
+    """Figure of a store's statistics: histograms of length, mel-to-phoneme ratio and phonemes, and the mel's."""
     from matplotlib.figure import Figure
 
     statistics = CorpusStatistics.of(store)

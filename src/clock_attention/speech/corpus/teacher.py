@@ -39,13 +39,14 @@ class TeacherPhrase:
 
 @cache
 def hibari_voice() -> Any:
+    """The teacher's voice: hibari on one thread."""
     from hibari import Hibari
 
     return Hibari(threads=1)
 
 
 class Teacher:
-    """hibari on one thread; the same reading always gives the same samples."""
+    """The teacher, hibari on one thread; the same reading always gives the same samples."""
 
     def __init__(self) -> None:
         self.reader = HibariPhonemizer()
@@ -60,7 +61,7 @@ class Teacher:
 
 
 def read_lines(path: Path) -> tuple[list[tuple[str, str]], list[Rejection]]:
-    """(id, text) from plain text, one utterance a line, or from LJSpeech metadata (`id|text[|normalized]`).
+    """Texts for the teacher: (id, text) of plain text, one utterance a line, or of LJSpeech metadata.
 
     Also the rows that cannot be used, each with its reason.
     """
@@ -85,7 +86,7 @@ def plan_readings(
     longest: int = 120,
     limit: int | None = None,
 ) -> list[TeacherPhrase]:
-    """Lines → phrases of varied length in shuffled order, each given one of the speeds.
+    """What the teacher reads: lines → phrases of varied length in shuffled order, each at one of the speeds.
 
     Depends on the arguments only, and the texts and their order not on the speeds: two corpora with the same seed
     differ in pace alone.
@@ -119,7 +120,7 @@ def generate_readings(
     shortest: int = 15,
     longest: int = 120,
 ) -> tuple[list[TeacherPhrase], list[Rejection], str]:
-    """Readings of a text file, or of generated sentences; what was rejected of the file; and what the corpus is.
+    """What the teacher reads: a text file or generated sentences; what was rejected; what the corpus is.
 
     Args:
         hours, limit: how much is wanted; this decides how many sentences are generated.

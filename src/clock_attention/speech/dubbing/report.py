@@ -1,4 +1,4 @@
-"""The report of a dubbing: JSON, text, and a picture of the timeline."""
+"""The report of a dubbing: JSON, text, and a figure of the timeline."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ INK = "#20262e"
 
 
 def summary(reports: Sequence[CueReport]) -> dict[str, Any]:
+    """Counts and paces of a dubbing's report."""
     counts = Counter(report.status for report in reports)
     paces = sorted(report.pace for report in reports if report.words)
     return {
@@ -37,12 +38,13 @@ def summary(reports: Sequence[CueReport]) -> dict[str, Any]:
 
 
 def as_json(reports: Sequence[CueReport], fastest: float) -> str:
+    """The report of a dubbing as JSON."""
     content = {"summary": summary(reports), "fastest": fastest, "cues": [asdict(report) for report in reports]}
     return json.dumps(content, ensure_ascii=False, indent=1) + "\n"
 
 
 def as_text(reports: Sequence[CueReport], fastest: float) -> str:
-    """A line for every cue that needs attention, and the counts."""
+    """The report of a dubbing as text: a line for every cue that needs attention, and the counts."""
     found = summary(reports)
     lines = [
         f"{found['cues']} cues: {found['spoken']} spoken, {found['too_fast']} faster than {fastest:g} times natural, "
@@ -63,20 +65,21 @@ def as_text(reports: Sequence[CueReport], fastest: float) -> str:
 
 
 def clock(seconds: float) -> str:
+    """A time in the report of a dubbing: h:mm:ss."""
     minutes, rest = divmod(seconds, 60)
     hours, minutes = divmod(int(minutes), 60)
     return f"{hours}:{minutes:02d}:{rest:06.3f}"
 
 
 def save_report(reports: Sequence[CueReport], path: str | Path, fastest: float) -> None:
-    """Write a report as .json or .txt."""
+    """Write the report of a dubbing as .json or .txt."""
     path = Path(path)
     write = as_json if path.suffix.lower() == ".json" else as_text
     write_atomically(path, write(reports, fastest))
 
 
 def save_timeline(reports: Sequence[CueReport], path: str | Path, fastest: float, *, dpi: int = 130) -> None:
-    """Draw the cues on the axis of time: the slot, how much of it speech fills, and what is too fast."""
+    """Write the figure of a dubbing: cues on the time axis, how much of each slot speech fills, what is too fast."""
     path = Path(path)
     figure = draw_timeline(reports, fastest)
     with replacing(path) as temporary:
@@ -84,6 +87,7 @@ def save_timeline(reports: Sequence[CueReport], path: str | Path, fastest: float
 
 
 def draw_timeline(reports: Sequence[CueReport], fastest: float) -> Figure:
+    """The figure of a dubbing's report: cues on the time axis."""
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.colors import LinearSegmentedColormap

@@ -30,7 +30,7 @@ LONGEST_SLOT = 600  # seconds that are held in memory; a cue that is shown for l
 
 @dataclass(frozen=True)
 class Delivery:
-    """How all cues are spoken."""
+    """How all cues of a dubbing are spoken in their slots: limits of pace, pitch, energy, pauses, seed."""
 
     slowest: float = 0.8  # pace down to which a cue is drawn out to fill its slot; silence fills the rest
     fastest: float = 1.6  # pace above which a cue is reported
@@ -48,7 +48,7 @@ class Delivery:
 
 @dataclass(frozen=True)
 class Slot:
-    """A cue and the samples that are its own."""
+    """The slot of a cue: the cue and the samples that are its own."""
 
     cue: Cue
     start: int  # first sample
@@ -73,7 +73,7 @@ class Slot:
 
 @dataclass(frozen=True)
 class CueReport:
-    """What became of a cue. Times in seconds; `frames` and `spoken_frames` are mel frames."""
+    """What became of a cue in its slot. Times in seconds; `frames` and `spoken_frames` are mel frames."""
 
     number: int
     start: float
@@ -93,7 +93,7 @@ class CueReport:
 
 
 def speak_slot(voice: Voice, vocoder: str | Path | Vocoder, slot: Slot, delivery: Delivery, folder: Path) -> CueReport:
-    """Speak a cue in exactly the frames of its slot, into a file of the folder; a file that is there already stays."""
+    """Speak a cue in exactly the frames of its slot, into a file of the folder; a finished file stays."""
     cue = slot.cue
     name = f"{cue.number:05d}-{slot.key(delivery, voice_name(voice, vocoder))}"
     sound, notes = folder / f"{name}.wav", folder / f"{name}.json"
@@ -108,7 +108,7 @@ def speak_slot(voice: Voice, vocoder: str | Path | Vocoder, slot: Slot, delivery
 
 
 def finished_report(notes: Path) -> CueReport | None:
-    """What an earlier run wrote; None where there is nothing, or something else."""
+    """The report of a slot that an earlier run has spoken; None where there is nothing, or something else."""
     try:
         return CueReport(**json.loads(notes.read_text("utf-8")))
     except (OSError, ValueError, TypeError, RecursionError):
@@ -118,6 +118,7 @@ def finished_report(notes: Path) -> CueReport | None:
 def perform(
     voice: Voice, vocoder: str | Path | Vocoder, slot: Slot, delivery: Delivery
 ) -> tuple[CueReport, np.ndarray[Any, np.dtype[np.float32]] | None]:
+    """Speak one cue for its slot: the report and the sound, None where there is nothing to say."""
     cue = slot.cue
     report = CueReport(cue.number, cue.start, cue.end, cue.text, EMPTY, slot.frames)
     options = {"pitch": delivery.pitch, "energy": delivery.energy, "pause": delivery.pause, "seed": delivery.seed}
@@ -160,7 +161,7 @@ def perform(
 
 
 def voice_name(voice: Voice, vocoder: str | Path | Vocoder) -> str:
-    """What tells two voices apart."""
+    """For files of slots: what tells two voices apart."""
     lexicon = sorted(voice.lexicon.entries.items()) if voice.lexicon is not None else []
     sound = vocoder if isinstance(vocoder, str | Path) else vocoder.fingerprint
     return f"{voice.card.weights_sha256 or voice.path}:{sound}:{hashlib.sha256(repr(lexicon).encode()).hexdigest()}"

@@ -1,4 +1,4 @@
-"""SubRip (.srt) and WebVTT (.vtt) files as they are found: BOMs, CRLF, tags, odd times, empty and damaged cues."""
+"""Subtitle files to be dubbed, SubRip (.srt) and WebVTT (.vtt), as found: BOMs, tags, odd times, damaged cues."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ VTT_BLOCKS = ("NOTE", "STYLE", "REGION")
 
 @dataclass(frozen=True)
 class Cue:
-    """A text and when it is shown, in seconds."""
+    """A cue of a subtitle file: a text and when it is shown, in seconds."""
 
     number: int  # from 1, in order of the file
     start: float
@@ -53,6 +53,7 @@ def read_subtitles(path: str | Path) -> list[Cue]:
 
 
 def decoded(content: bytes, path: Path) -> str:
+    """The text of a subtitle file in the encoding that it seems to have."""
     if content[:2] in (b"\xff\xfe", b"\xfe\xff"):
         return content.decode("utf-16", "replace")
     try:
@@ -102,6 +103,7 @@ def parse_subtitles(text: str, name: str = "subtitles") -> list[Cue]:
 
 
 def make_cue(number: int, start: float, end: float, written: list[str], line: int, complaints: list[str]) -> Cue | None:
+    """One block of a subtitle file as a cue, or None."""
     if end > LONGEST or start > LONGEST:
         complaints.append(
             f"line {line}: {max(start, end):.0f} s lies beyond {LONGEST / 3600:g} hours; the cue is left out"
@@ -116,6 +118,7 @@ def make_cue(number: int, start: float, end: float, written: list[str], line: in
 
 
 def seconds_of(match: re.Match[str], first: int) -> float:
+    """A time of a subtitle file in seconds."""
     sign, hours, minutes, seconds, fraction = (match[first + place] for place in range(5))
     milliseconds = int((fraction or "0").ljust(3, "0"))
     whole = (int(hours or 0) * 60 + int(minutes)) * 60 + int(seconds) + milliseconds / 1000
@@ -123,13 +126,14 @@ def seconds_of(match: re.Match[str], first: int) -> float:
 
 
 def spoken_text(written: str) -> str:
-    """Without tags, positions, sounds in brackets, notes of music and the dashes before speakers."""
+    """The words of a subtitle: without tags, positions, sounds in brackets, music notes and speakers' dashes."""
     text = unescape(RE_TAG.sub("", written))
     text = RE_DASH.sub("", RE_SOUND.sub(" ", text))
     return " ".join(text.split())
 
 
 def after_block(lines: list[str], place: int) -> int:
+    """The line of a subtitle file after a block that ends with an empty line."""
     while place < len(lines) and lines[place].strip():
         place += 1
     return place + 1

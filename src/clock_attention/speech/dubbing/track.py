@@ -1,4 +1,4 @@
-"""Subtitles → one sound file of exact length, cue by cue, in parallel; an interrupted run is continued."""
+"""The dubbed track: subtitles → one sound file of exact length, cue by cue, in parallel; interrupted runs continue."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Overlaps = Literal["mix", "trim"]
 
 @dataclass(frozen=True)
 class DubOptions:
-    """How subtitles are dubbed."""
+    """How a track is dubbed."""
 
     voice: str = "default"
     lexicon: Path | None = None
@@ -49,7 +49,7 @@ def dub(
     options: DubOptions | None = None,
     progress: Callable[[CueReport], None] | None = None,
 ) -> list[CueReport]:
-    """Speak every cue in exactly its slot, and write the whole as .wav or .flac.
+    """Dub subtitles: speak every cue in exactly its slot, and write the whole track as .wav or .flac.
 
     Finished cues are kept in a folder beside `out` until the whole is written, so the same call continues where an
     interrupted one stopped.
@@ -102,6 +102,7 @@ def dub_in_steps(
 
 
 def opened(options: DubOptions) -> Voice:
+    """The voice that dubs a track; autoregressive ones are refused, they cannot promise a duration."""
     from clock_attention.speech.voice.voice import Voice
 
     voice = Voice.load(options.voice)
@@ -111,7 +112,7 @@ def opened(options: DubOptions) -> Voice:
 
 
 def spoken(voice: Voice, slots: Sequence[Slot], options: DubOptions, parts: Path) -> Iterator[CueReport]:
-    """Reports as cues are finished, in any order."""
+    """Speak the cues of a track: reports as they are finished, in any order."""
     if options.jobs <= 1 or len(slots) <= 1:
         for slot in slots:
             yield speak_slot(voice, options.vocoder, slot, options.delivery, parts)
@@ -138,20 +139,21 @@ _worker: tuple[Voice, DubOptions, Path] | None = None
 
 
 def begin_worker(options: DubOptions, parts: Path) -> None:
-    """Once in each process."""
+    """Load the voice in a process that dubs cues of a track."""
     global _worker
     become_worker()
     _worker = opened(options), options, parts
 
 
 def work(slot: Slot) -> CueReport:
+    """Dub one cue of a track in a worker process."""
     assert _worker is not None
     voice, options, parts = _worker
     return speak_slot(voice, options.vocoder, slot, options.delivery, parts)
 
 
 def trimmed(cues: Sequence[Cue]) -> list[Cue]:
-    """Cues in order of time, each ending where the next begins at the latest."""
+    """Cues of a track in order of time, each ending where the next begins at the latest."""
     found: list[Cue] = []
     for cue, following in zip(cues, [*cues[1:], None], strict=True):
         if following is None or cue.end <= following.start or following.start <= cue.start:
@@ -162,7 +164,7 @@ def trimmed(cues: Sequence[Cue]) -> list[Cue]:
 
 
 def with_overlaps(reports: Sequence[CueReport]) -> list[CueReport]:
-    """Reports in order of time that say which cues share time with another."""
+    """Reports of a track in order of time that say which cues share time with another."""
     latest, shared = 0.0, set()
     previous: CueReport | None = None
     for report in reports:
@@ -176,7 +178,7 @@ def with_overlaps(reports: Sequence[CueReport]) -> list[CueReport]:
 
 
 def mixed(slots: Sequence[Slot], reports: dict[int, CueReport], parts: Path, total: int) -> Iterator[Wave]:
-    """The whole piece by piece. Only cues that sound at the moment are in memory."""
+    """The sound of the whole track, piece by piece. Only cues that sound at the moment are in memory."""
     import soundfile
 
     reached = 0

@@ -17,17 +17,18 @@ AcousticModel = SpeechModel | AlignedModel
 
 
 def build_model(config: ModelConfig | AlignedConfig) -> AcousticModel:
+    """Build the acoustic model that a configuration describes."""
     return AlignedModel(config) if isinstance(config, AlignedConfig) else SpeechModel(config)
 
 
 def expected_weights(config: ModelConfig | AlignedConfig) -> dict[str, Tensor]:
-    """Names and shapes of the weights, on the meta device: takes no memory, whatever the configuration asks for."""
+    """Names and shapes of the weights of the model to build, on the meta device, which takes no memory."""
     with torch.device("meta"), NoRandomNumbers():
         return build_model(config).state_dict()
 
 
 class NoRandomNumbers(TorchFunctionMode):
-    """Leaves tensors as they are where they would be filled at random.
+    """While building a model: leave tensors as they are where they would be filled at random.
 
     On the meta device there is nothing to fill, and asking for it would load torch's compiler, which takes seconds.
     """

@@ -16,6 +16,8 @@ Mels = Annotated[int, Field(ge=1, le=512)]
 
 
 class Section(BaseModel):
+    """A section of the acoustic model's configuration: frozen, without unknown keys."""
+
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
@@ -126,7 +128,7 @@ class AlignedConfig(Section):
 
 
 def architecture(options: Any) -> str:
-    """Which of the two models these options are for; those written before there were two name none."""
+    """Which acoustic model a configuration is for; those written before there were two name none."""
     if isinstance(options, dict):
         return str(options.get("architecture", "attention"))
     return str(getattr(options, "architecture", "attention"))  # of something else entirely the first will complain
@@ -138,5 +140,5 @@ AcousticConfig = Annotated[
 
 
 def key_of(location: Iterable[int | str]) -> str:
-    """Where pydantic found a fault, as it is written in files; the kind of model that it names is not a key there."""
+    """Where pydantic found a fault in a configuration, as its key is written in files."""
     return ".".join(str(part) for part in location if part not in ("attention", "aligned"))

@@ -1,4 +1,4 @@
-"""The one part in which the compared systems differ: clock attention, its printed variant, and what they meet.
+"""Cross-attention of the acoustic model, in which the compared systems differ: clock, its printed variant, rivals.
 
 Clocks and dot product are called alike, in training (`forward`) and one step at a time (`start`, `step`), with the same
 parameter names, so that swapping one for another changes nothing else in a model or in its state dict. Two rivals know
@@ -20,7 +20,7 @@ from clock_attention.speech.model.config import ModelConfig
 
 
 def cross_attention(config: ModelConfig) -> ClockAttention | DotAttention | UniformAttention:
-    """The cross-attention that a configuration asks for."""
+    """The cross-attention that a model configuration asks for."""
     if config.cross_attention == "dot":
         return DotAttention(config.width, config.heads, out_proj=config.out_proj)
     if config.cross_attention == "larope":
@@ -45,6 +45,8 @@ def cross_attention(config: ModelConfig) -> ClockAttention | DotAttention | Unif
 
 @dataclass(frozen=True)
 class DotState:
+    """Decoding state of dot-product cross-attention."""
+
     key: Tensor  # (B, H, T, D)
     value: Tensor  # (B, H, T, D)
     allowed: Tensor | None  # (B, 1, 1, T), True = may be attended
@@ -169,20 +171,20 @@ class UniformAttention(nn.Module):
 
 
 def shares(x: Tensor, padding: Tensor | None) -> Tensor:
-    """Where in its sequence each step is, from 0 up to 1.  x (B, L, E), padding (B, L) → (B, L)"""
+    """For LARoPE and uniform attention: each step's place in its sequence, 0 to 1.  (B, L, E), (B, L) → (B, L)"""
     place = torch.arange(x.shape[1], device=x.device, dtype=torch.float32).expand(x.shape[:2])
     return place / lengths(x, padding)
 
 
 def lengths(x: Tensor, padding: Tensor | None) -> Tensor:
-    """(B, 1)"""
+    """For LARoPE and uniform attention: lengths of sequences without padding.  (B, 1)"""
     if padding is None:
         return torch.full((x.shape[0], 1), float(x.shape[1]), device=x.device)
     return (~padding).sum(1, keepdim=True).clamp(min=1).float()
 
 
 def turned(x: Tensor, position: Tensor) -> Tensor:
-    """Rotary positions (B, L), which need not be whole numbers, on heads (B, H, L, D)."""
+    """For LARoPE: rotary positions (B, L), which need not be whole numbers, on heads (B, H, L, D)."""
     frequency = 1e4 ** (-torch.arange(0, x.shape[-1], 2, device=x.device) / x.shape[-1])
     angle = position[:, None, :, None] * frequency  # (B, 1, L, D/2)
     cos, sin = angle.cos().to(x.dtype), angle.sin().to(x.dtype)
@@ -191,7 +193,7 @@ def turned(x: Tensor, position: Tensor) -> Tensor:
 
 
 def overlaps(query: Tensor, query_padding: Tensor | None, key: Tensor, key_padding: Tensor | None) -> Tensor:
-    """The part of each target step that lies in each token, where both sequences last from 0 to 1.  (B, S, T)"""
+    """For uniform attention: the part of each target step in each token, where both last from 0 to 1.  (B, S, T)"""
     steps, tokens = lengths(query, query_padding)[..., None], lengths(key, key_padding)[..., None]  # (B, 1, 1)
     step = torch.arange(query.shape[1], device=query.device, dtype=torch.float32)[None, :, None]
     token = torch.arange(key.shape[1], device=key.device, dtype=torch.float32)[None, None]
@@ -203,6 +205,8 @@ def overlaps(query: Tensor, query_padding: Tensor | None, key: Tensor, key_paddi
 
 @dataclass(frozen=True)
 class PrintedState:
+    """Decoding state of the printed variant of clock attention."""
+
     memory: Tensor  # (B, T, E)
     padding: Tensor | None  # (B, T)
     queries: Tensor  # every query so far (B, s, E)

@@ -25,7 +25,7 @@ WIDE_SHARE = 0.15  # of the items in training
 
 
 class Condition(NamedTuple):
-    """What the decoder knows about each frame."""
+    """What the flow-matching decoder knows about each frame."""
 
     text: Tensor  # read where the clocks meet, with positions, prosody and pitch (B, S, E)
     mean: Tensor  # the direct decoder's mel, standardised (B, S, M)
@@ -33,7 +33,7 @@ class Condition(NamedTuple):
 
 
 class FlowDecoder(nn.Module):
-    """Velocity of a mel, and what is drawn with it."""
+    """The flow-matching decoder: velocity of a mel, and what is drawn with it."""
 
     def __init__(self, inputs: int, mels: int, width: int, layers: int, expansion: int, noise: float) -> None:
         super().__init__()
@@ -80,7 +80,7 @@ class FlowDecoder(nn.Module):
 
 
 def time_features(time: Tensor) -> Tensor:
-    """Sines and cosines of octaves of t (B,) → (B, TIME_FEATURES)."""
+    """Time as the flow-matching decoder sees it: sines and cosines of octaves of t (B,) → (B, TIME_FEATURES)."""
     octaves = 2.0 ** torch.arange(TIME_FEATURES // 2, device=time.device)
     angle = math.pi / 2 * time[:, None] * octaves
     return torch.cat([angle.sin(), angle.cos()], -1)

@@ -20,14 +20,14 @@ from clock_attention.speech.model.cross_attention import cross_attention
 
 
 def sinusoids(position: Tensor, width: int) -> Tensor:
-    """The Transformer's position code of positions that need not be whole numbers.  (…,) → (…, width)"""
+    """Layer input: the Transformer's position code of positions that may be fractions.  (…,) → (…, width)"""
     frequency = torch.exp(torch.arange(0, width, 2, device=position.device) * (-torch.log(torch.tensor(1e4)) / width))
     angle = position[..., None] * frequency
     return torch.stack([angle.sin(), angle.cos()], -1).flatten(-2)
 
 
 def rotate(x: Tensor, start: int = 0) -> Tensor:
-    """Rotary positions start, start + 1, … on heads (B, H, L, D): dot products then depend on distances only."""
+    """Layer input: rotary positions start, start + 1, … on heads (B, H, L, D); products depend on distances only."""
     position = torch.arange(start, start + x.shape[-2], device=x.device)
     frequency = 1e4 ** (-torch.arange(0, x.shape[-1], 2, device=x.device) / x.shape[-1])
     angle = position[:, None] * frequency  # (L, D/2)
@@ -37,7 +37,7 @@ def rotate(x: Tensor, start: int = 0) -> Tensor:
 
 
 class SelfAttention(nn.Module):
-    """`nn.MultiheadAttention` on one sequence, with optional rotary positions and a cache of keys and values."""
+    """Transformer self-attention, `nn.MultiheadAttention` with optional rotary positions and a cache."""
 
     def __init__(self, width: int, heads: int, *, dropout: float, rotary: bool) -> None:
         super().__init__()
@@ -77,7 +77,7 @@ class SelfAttention(nn.Module):
 
 
 class FeedForward(nn.Module):
-    """Linear, ReLU, linear; with a kernel above 1 the first becomes a convolution over time, as in FastSpeech.
+    """Transformer feed-forward layer; with a kernel above 1 its first part is a convolution, as in FastSpeech.
 
     The convolution is a linear layer on windows laid side by side, which a CPU does faster than a convolution.
     """
@@ -110,6 +110,8 @@ class FeedForward(nn.Module):
 
 
 class EncoderLayer(nn.Module):
+    """Transformer encoder layer: self-attention, feed-forward; either norm order."""
+
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
         self.norm_first = config.norm_first
@@ -136,7 +138,7 @@ class EncoderLayer(nn.Module):
 
 @dataclass(frozen=True)
 class LayerState:
-    """What a decoder layer remembers between steps."""
+    """What a Transformer decoder layer remembers between steps."""
 
     meeting: Any  # of the cross-attention: ClockState, PrintedState or DotState
     past: tuple[Tensor, Tensor] | None = None  # keys and values of self-attention
@@ -144,7 +146,7 @@ class LayerState:
 
 
 class DecoderLayer(nn.Module):
-    """Self-attention, cross-attention, feed-forward; queries that are padding are known to all three."""
+    """Transformer decoder layer: self-attention, cross-attention, feed-forward; all know the padded queries."""
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
@@ -217,7 +219,7 @@ class DecoderLayer(nn.Module):
 
 
 class Prenet(nn.Sequential):
-    """Previous frames → decoder width. A bottleneck with dropout keeps the decoder from copying them."""
+    """Decoder layer before the first: previous frames → width. A bottleneck with dropout against copying them."""
 
     def __init__(self, config: ModelConfig) -> None:
         inputs, hidden = config.mels * config.frames_per_step, config.prenet_width
@@ -230,7 +232,7 @@ class Prenet(nn.Sequential):
 
 
 class Postnet(nn.Module):
-    """A convolutional correction of the whole mel, as in Tacotron 2."""
+    """Decoder layer after the last: a convolutional correction of the whole mel, as in Tacotron 2."""
 
     def __init__(self, mels: int, layers: int, hidden: int = 128, kernel: int = 5) -> None:
         super().__init__()

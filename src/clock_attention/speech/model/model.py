@@ -17,7 +17,7 @@ from clock_attention.speech.model.length import MOST_MPR, NATURAL_MPR, LengthMod
 
 
 class Memory(NamedTuple):
-    """The encoded source."""
+    """The encoded source of the Transformer acoustic model."""
 
     encoded: Tensor  # (B, T, E)
     padding: Tensor  # (B, T), True = padding
@@ -25,7 +25,7 @@ class Memory(NamedTuple):
 
 
 class Prediction(NamedTuple):
-    """What the losses and pictures of training need."""
+    """What the Transformer acoustic model gives to losses and pictures of training."""
 
     mel: Tensor  # standardised (B, S, M); frames past each item's own are meaningless
     rough: Tensor  # before the postnet; the same tensor where there is none
@@ -35,7 +35,7 @@ class Prediction(NamedTuple):
 
 
 class Clocks(NamedTuple):
-    """Readings of both clocks of one decoder layer."""
+    """Readings of both clocks of one decoder layer of the acoustic model."""
 
     target: Tensor  # (B, H, steps, D)
     source: Tensor  # (B, H, T, D)
@@ -43,7 +43,7 @@ class Clocks(NamedTuple):
 
 @dataclass(frozen=True)
 class Synthesis:
-    """Speech of a batch. Alignments and clocks run over decoder steps, `frames_per_step` frames each."""
+    """What an acoustic model makes of a batch. Alignments and clocks run over steps of `frames_per_step` frames."""
 
     mel: Tensor  # standardised (B, S, M)
     frames: Tensor  # (B,)
@@ -57,7 +57,7 @@ class Synthesis:
 
 
 class SpeechModel(nn.Module):
-    """Encoder, decoder and length model. Mel frames in and out are standardised with the corpus statistics."""
+    """The paper's acoustic model, a Transformer: encoder, decoder, length model. Mel frames are standardised."""
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
@@ -315,5 +315,5 @@ class SpeechModel(nn.Module):
 
 
 def past_end(lengths: Tensor, longest: int) -> Tensor:
-    """The padding mask of sequences of these lengths, True = padding.  (B,) → (B, longest)"""
+    """The model's padding mask of sequences of these lengths, True = padding.  (B,) → (B, longest)"""
     return torch.arange(longest, device=lengths.device) >= lengths[:, None]

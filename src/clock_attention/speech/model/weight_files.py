@@ -1,4 +1,4 @@
-"""Weights from files that anybody may have made: data only, no larger than they are, and finite."""
+"""Weight files that anybody may have made: read as data only, no larger than they are, and finite."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 
 
 def load_torch(path: Path) -> Any:
-    """What `torch.save` wrote: tensors, numbers and containers, nothing else.
+    """Read a weight file of `torch.save`: tensors, numbers and containers, nothing else.
 
     Raises ValueError where a few bytes would become gigabytes (compressed members, tensors larger than the file) or
     where a check sum is wrong; torch looks at neither.
@@ -31,7 +31,7 @@ def load_torch(path: Path) -> Any:
 
 
 def check_sizes(state: Any, limit: int) -> None:
-    """A view can be made of any size over a few bytes; none of a file's tensors is larger than the file."""
+    """Check of a weight file: none of its tensors is larger than the file, as a view of a few bytes can be."""
     if isinstance(state, Tensor):
         if state.numel() * state.element_size() > limit:
             raise ValueError(f"a tensor of shape {tuple(state.shape)} in a file of {limit} bytes")
@@ -44,7 +44,7 @@ def check_sizes(state: Any, limit: int) -> None:
 
 
 def weights_fault(expected: Mapping[str, Tensor], found: Mapping[str, Any]) -> str:
-    """The first difference between the weights that a model has and those of a file, in words, or nothing.
+    """Check of a weight file: the first difference from the weights that a model has, in words, or nothing.
 
     `expected` may be on the device "meta": only names and shapes are compared, before any memory is taken.
     """

@@ -35,12 +35,14 @@ HEADINGS = ("h1", "h2", "h3")
 
 @dataclass(frozen=True)
 class Chapter:
+    """A chapter of a book: title and text."""
+
     title: str
     text: str
 
 
 def read_book(path: str | Path) -> list[Chapter]:
-    """The chapters of a book that have something to read.
+    """Read a book: its chapters that have something to read.
 
     Raises:
         ValueError: for a file that cannot be read, is no book, or is empty.
@@ -68,14 +70,14 @@ def read_book(path: str | Path) -> list[Chapter]:
 
 
 def divided(lines: list[str], titles: dict[int, str]) -> Iterator[Chapter]:
-    """Chapters that begin at these lines; what stands before the first is one of its own."""
+    """Chapters of a book that begin at these lines; what stands before the first is one of its own."""
     starts = sorted({0, *titles})
     for start, stop in zip(starts, [*starts[1:], len(lines)], strict=True):
         yield Chapter(titles.get(start, ""), "\n".join(lines[start:stop]).strip())
 
 
 def text_chapters(text: str) -> Iterator[Chapter]:
-    """Cut at lines such as "Chapter 3" or "CHAPTER III. The Storm" between blank lines."""
+    """Chapters of a plain-text book, cut at lines such as "Chapter 3" or "CHAPTER III. The Storm" alone."""
     lines = text.split("\n")
     alone = [
         place
@@ -91,7 +93,7 @@ def text_chapters(text: str) -> Iterator[Chapter]:
 
 
 def markdown_chapters(text: str) -> Iterator[Chapter]:
-    """Cut at headings of the highest level that occurs twice, or at the only ones there are. Code is left out."""
+    """Chapters of a Markdown book, cut at the highest headings that occur twice, or the only ones. No code."""
     lines: list[str] = []
     headings: list[tuple[int, int, str]] = []  # line, level, title
     fence = ""
@@ -112,7 +114,7 @@ def markdown_chapters(text: str) -> Iterator[Chapter]:
 
 @dataclass
 class XhtmlText:
-    """One XHTML document of an EPUB as text."""
+    """One XHTML document of an EPUB book as text."""
 
     pieces: list[str] = field(default_factory=list)
     title: str = ""
@@ -160,7 +162,7 @@ class XhtmlText:
 
 
 class Elements:
-    """The elements of a package document, with their attributes."""
+    """The elements of an EPUB book's package document, with their attributes."""
 
     def __init__(self, content: str) -> None:
         found = (part for part in tags_and_text(content) if isinstance(part, Tag) and not part.end)
@@ -171,7 +173,7 @@ class Elements:
 
 
 def epub_chapters(path: Path) -> Iterator[Chapter]:
-    """The documents of an EPUB's spine, in order, without its table of contents."""
+    """Chapters of an EPUB book: the documents of its spine, in order, without its table of contents."""
     try:
         with zipfile.ZipFile(path) as book:
             if any(entry.compress_type not in COMPRESSIONS for entry in book.infolist()):

@@ -56,7 +56,7 @@ RE_PLAIN = re.compile(r"[\n -_a-z{|}~]*")  # ASCII without control characters an
 
 @dataclass(frozen=True)
 class Plain:
-    """Plain text, for each character its place in the original, and what had to be dropped (once each)."""
+    """Plain characters of a text, for each its place in the original, and what had to be dropped (once each)."""
 
     text: str
     origin: Sequence[int] = field(repr=False)
@@ -65,7 +65,7 @@ class Plain:
 
 @lru_cache(maxsize=4096)
 def plain_form(character: str) -> str | None:
-    """What stands for one character; None where nothing does."""
+    """Plain characters that stand for one character; None where nothing does."""
     if character in PLAIN:
         return PLAIN[character]
     if character.isascii() and character.isalnum():
@@ -86,7 +86,7 @@ def plain_form(character: str) -> str | None:
 
 
 def plain(text: str) -> Plain:
-    """Only characters that the tokenizer knows. `origin` refers to `text` in Unicode's composed form (NFC)."""
+    """A text in only the characters that the tokenizer knows. `origin` refers to `text` in composed form (NFC)."""
     if RE_PLAIN.fullmatch(text):
         return Plain(text, range(len(text)), "")
     characters: list[str] = []
@@ -103,12 +103,12 @@ def plain(text: str) -> Plain:
 
 
 def composed(text: str) -> str:
-    """Unicode's composed form, in which a letter and its accent are one character; line ends as \\n."""
+    r"""Characters in Unicode's composed form, in which a letter and its accent are one; line ends as \n."""
     return unicodedata.normalize("NFC", text.replace("\r\n", "\n").replace("\r", "\n"))
 
 
 def fold(word: str) -> str:
-    """A word in ASCII letters: accents removed, ligatures written out. Letters of other scripts vanish."""
+    """Characters of a word as ASCII letters: accents removed, ligatures written out; other scripts vanish."""
     if word.isascii():
         return word
     spelled = "".join(FOLDED.get(character, character) for character in word)

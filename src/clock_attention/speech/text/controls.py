@@ -1,4 +1,4 @@
-"""What a text asks for besides its words: prosody, exact durations, breaks and marks, by words counted from 0.
+"""Controls of a text besides its words: prosody, exact durations, breaks and marks, by words counted from 0.
 
 A word is a token of the front end that is no mark: what `clock-attention pronounce` lists, and `Speech.words`.
 """
@@ -18,6 +18,7 @@ LONGEST_BREAK = 60.0  # seconds
 
 
 def check_range(name: str, value: float, low: float, high: float, unit: str) -> float:
+    """The value of a control, refused outside of its range."""
     if not (math.isfinite(value) and low <= value <= high):
         raise ValueError(f"{name}: got {value:g}, expected {low:g} … {high:g} {unit}")
     return value
@@ -25,7 +26,7 @@ def check_range(name: str, value: float, low: float, high: float, unit: str) -> 
 
 @dataclass(frozen=True)
 class Prosody:
-    """How words are said, relative to how the voice would say them."""
+    """A control of prosody: how words are said, relative to how the voice would say them."""
 
     pace: float = 1.0  # 2 is twice as fast
     pitch: float = 0.0  # semitones
@@ -46,14 +47,14 @@ NEUTRAL = Prosody()
 
 @dataclass(frozen=True)
 class WordControl(Prosody):
-    """How one word is said, and how long it lasts."""
+    """The controls of one word: how it is said, and how long it lasts."""
 
     duration: float | str | None = None  # seconds, "0.8s" or "800ms"
 
 
 @dataclass(frozen=True)
 class Stretch:
-    """Words first … stop that last exactly so many seconds together, with the silences between them."""
+    """A control of duration: words first … stop last exactly so many seconds together, silences included."""
 
     first: int
     stop: int
@@ -62,7 +63,7 @@ class Stretch:
 
 @dataclass(frozen=True)
 class Mark:
-    """A named place before a word (its number is the number of words for one at the end)."""
+    """A mark among the controls: a named place before a word (its number is the number of words at the end)."""
 
     word: int
     name: str
@@ -75,16 +76,18 @@ class Mark:
 
 
 def first_word(stretch: Stretch) -> int:
+    """The first word of a stretch of controls, for sorting."""
     return stretch.first
 
 
 def shown_word(mark: Mark) -> int:
+    """The word that a mark of the controls is shown with, for sorting."""
     return mark.shown_with
 
 
 @dataclass(frozen=True)
 class Controls:
-    """Requests for the words of one text. Stretches are nested or apart."""
+    """All controls of one text. Stretches are nested or apart."""
 
     prosody: Mapping[int, Prosody] = field(default_factory=dict)
     stretches: tuple[Stretch, ...] = ()

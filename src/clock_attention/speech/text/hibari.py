@@ -122,17 +122,17 @@ class HibariPhonemizer(Reader):
 
 
 def as_written(word: str) -> str:
-    """A spoken word in the characters that hibari reads, and in few enough pieces: its work is cubic in them."""
+    """A spoken word in the characters that hibari reads, and in few pieces: its work is cubic in them."""
     return WRITTEN_AS.get(word) or RE_NOT_READ.sub("", fold(word)).strip(".-") or "a"
 
 
 def spoken_as(token: Token, readings: list[tuple[str, ...]]) -> tuple[tuple[str, ...], ...]:
-    """The pronunciation that was given for a token, or how it was read."""
+    """For hibari's phonemizer: the pronunciation that was given for a token, or how it was read."""
     return ipa_phones(token.pronunciation) if token.pronunciation else tuple(filter(None, readings))
 
 
 def letter_names(word: str) -> list[tuple[str, ...]]:
-    """ "F.B.I." → the names of the letters as one word, the last one stressed; nothing for other words."""
+    """For hibari's phonemizer: "F.B.I." → the names of the letters as one word, the last one stressed; else nothing."""
     named = RE_NAMED_LETTERS.fullmatch(word)
     if named is None:
         return []

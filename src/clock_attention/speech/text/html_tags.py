@@ -1,4 +1,4 @@
-"""Tags and text of HTML and XML, as they are found in books.
+"""Tags and text of HTML and XML documents, as they are found in books.
 
 Lenient like `html.parser`, but in linear time whatever is given: that parser looks for the end of each unclosed
 comment, tag or section again and again, so that a small file keeps it busy for hours.
@@ -27,7 +27,7 @@ RE_LONG_REFERENCE = re.compile(r"&#(?:[0-9]{10,}|[xX][0-9a-fA-F]{10,});?")
 
 @dataclass(frozen=True)
 class Tag:
-    """A start tag, an end tag (`end`), or both in one (`empty`)."""
+    """A tag of an HTML document: a start tag, an end tag (`end`), or both in one (`empty`)."""
 
     name: str  # in lower case
     end: bool = False
@@ -41,7 +41,7 @@ class Tag:
 
 
 def tags_and_text(content: str) -> Iterator[Tag | str]:
-    """What a document consists of, in order. Comments, instructions and declarations are left out."""
+    """Tags and text of an HTML document, in order. Comments, instructions and declarations are left out."""
     reached = 0
     unclosed: set[str] = set()  # closing marks that do not come any more: searched for once
     place = 0

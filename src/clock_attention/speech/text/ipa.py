@@ -96,7 +96,7 @@ RE_SYMBOL = re.compile("|".join(re.escape(symbol) for symbol in sorted((*EQUIVAL
 
 
 def phones(ipa: str) -> tuple[tuple[str, ...], ...]:
-    """Phones of each word of a transcription, stress on the vowel that carries it.
+    """IPA → phones of each word of a transcription, stress on the vowel that carries it.
 
     Raises:
         ValueError: for a symbol that is not IPA.
@@ -108,6 +108,7 @@ def phones(ipa: str) -> tuple[tuple[str, ...], ...]:
 
 
 def phones_of_word(written: str) -> tuple[str, ...]:
+    """IPA → phones of one word of a transcription."""
     symbols = unicodedata.normalize("NFD", written).replace("c\u0327", "ç").replace("ˈˈ", "ˈ")
     found: list[str] = []
     stress, place = "", 0

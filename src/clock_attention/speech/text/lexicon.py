@@ -47,7 +47,7 @@ RE_RESPELLING = re.compile(r"[^\W\d_][^\W\d_' .-]*(?:[' .-]+[^\W\d_]+)*\.?")
 
 @dataclass(frozen=True)
 class Lexicon:
-    """Readings by word: IPA between slashes, or a respelling."""
+    """A lexicon: readings by word, IPA between slashes or a respelling."""
 
     entries: Mapping[str, str]
 
@@ -83,6 +83,7 @@ class Lexicon:
 
 
 def token(written: str, reading: str, suffix: str, place: int) -> Token:
+    """A word of the lexicon as a token with its reading."""
     if reading.startswith("/"):
         ipa = reading.strip("/") + (possessive(reading) if suffix else "")
         return Token(Kind.WORD, written, fold(written), place, place + len(written), pronunciation=ipa)
@@ -90,19 +91,19 @@ def token(written: str, reading: str, suffix: str, place: int) -> Token:
 
 
 def possessive(reading: str) -> str:
-    """The sound of 's after a transcription."""
+    """For words of the lexicon: the sound of 's after a transcription."""
     return plural_sound(phones(reading)[-1][-1])
 
 
 def plural_sound(last: str) -> str:
-    """How an s is spoken after a phone: cats, dogs, horses."""
+    """For words of the lexicon: how an s is spoken after a phone: cats, dogs, horses."""
     if last in ("s", "z", "ʃ", "ʒ", "ʧ", "ʤ"):
         return "ᵻz"
     return "s" if last in ("p", "t", "k", "f", "θ") else "z"
 
 
 def load_lexicon(path: str | Path) -> Lexicon:
-    """Read a lexicon and check every entry.
+    """Read a lexicon file and check every entry.
 
     Raises:
         ValueError: for a file that cannot be read, and for an entry that is no word or has no reading.
@@ -121,6 +122,7 @@ def load_lexicon(path: str | Path) -> Lexicon:
 
 
 def parse_lexicon(content: str, name: str) -> Lexicon:
+    """A lexicon from TOML text."""
     if max(map(len, content.split("\n"))) > LONGEST_LINE:
         raise ValueError(f"{name}: a line of more than {LONGEST_LINE} characters; write one entry a line")
     try:
@@ -139,6 +141,7 @@ def parse_lexicon(content: str, name: str) -> Lexicon:
 
 
 def check_entry(word: str, reading: str, name: str) -> str:
+    """The reading of a lexicon's entry, refused where it cannot be read."""
     if not word.strip() or len(word) > LONGEST_ENTRY or any(character.isspace() for character in word):
         raise ValueError(f"{name}: {word!r} is not one word of 1 … {LONGEST_ENTRY} characters without spaces")
     if len(reading) > LONGEST_READING:
@@ -159,7 +162,7 @@ def check_entry(word: str, reading: str, name: str) -> str:
 
 @cache
 def built_in() -> Lexicon:
-    """Frequent names whose spelling misleads, also without their accents."""
+    """The built-in lexicon: frequent names whose spelling misleads, also without their accents."""
     content = (files("clock_attention.speech.text") / "names.toml").read_text(encoding="utf-8")
     names = parse_lexicon(content, "built-in lexicon").entries
     without_accents = {fold(name): reading for name, reading in names.items() if name not in ACCENT_MATTERS}

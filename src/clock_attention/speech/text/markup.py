@@ -1,4 +1,4 @@
-"""Text as people paste it: tags, entities and Markdown removed, pronunciations between brackets taken out.
+"""Markup of pasted text: tags, entities and Markdown removed, pronunciations between brackets taken out.
 
 `[Siobhan](/ʃɪˈvɔːn/)` is the word Siobhan with its pronunciation in IPA; `[guide](https://…)` is just its text.
 """
@@ -34,7 +34,7 @@ NARROWEST, WIDEST = 55, 110  # columns of text whose lines were broken by an edi
 
 @dataclass(frozen=True)
 class Pronunciation:
-    """An IPA transcription for a place in the text."""
+    """An IPA transcription given in the markup for a place in the text."""
 
     start: int
     end: int
@@ -42,7 +42,7 @@ class Pronunciation:
 
 
 def without_markup(text: str) -> tuple[str, list[Pronunciation]]:
-    """The text to read, and the pronunciations that were given inside it."""
+    """A text without markup, and the pronunciations that were given inside it."""
     pieces: list[str] = []
     pronunciations: list[Pronunciation] = []
     written = reached = 0
@@ -102,6 +102,7 @@ def unwrapped(text: str) -> str:
 
 
 def joined_lines(paragraph: str) -> str:
+    """A paragraph with the lines joined that an editor broke."""
     lines = paragraph.split("\n")
     width = max(map(len, lines))
     wrapped = len(lines) > 1 and NARROWEST <= width <= WIDEST

@@ -22,6 +22,7 @@ ROMAN_DIGITS = {"I": 1, "V": 5, "X": 10, "L": 50, "C": 100, "D": 500, "M": 1000}
 
 
 def below_thousand(number: int) -> list[str]:
+    """Words of a number below one thousand."""
     hundreds, rest = divmod(number, 100)
     words = [ONES[hundreds], "hundred"] if hundreds else []
     if rest >= 20:
@@ -65,7 +66,7 @@ def year(number: int) -> str:
 
 
 def two_digits(number: int) -> str:
-    """5 → "oh five", 45 → "forty five": the second half of a year, a time or a house number."""
+    """A two-digit number: 5 → "oh five", 45 → "forty five", as in years, times and house numbers."""
     return f"oh {ONES[number]}" if number < 10 else cardinal(number)
 
 
@@ -80,7 +81,7 @@ def in_pairs(written: str) -> str:
 
 
 def digits(written: str) -> str:
-    """Each digit by its name; other characters are skipped."""
+    """A number as digits, each by its name; other characters are skipped."""
     return " ".join(ONES[int(digit)] for digit in written if digit.isdecimal())
 
 
@@ -92,14 +93,14 @@ def decimal(written: str) -> str:
 
 
 def integer(written: str) -> str:
-    """A run of digits: its value, or digit by digit where it begins with 0 or is too long to have a name."""
+    """A number from a run of digits: its value, or digit by digit where it begins with 0 or is too long for a name."""
     if len(written) > LONGEST_NUMBER or (len(written) > 1 and written[0] == "0"):
         return digits(written)
     return cardinal(int(written))
 
 
 def plural(words: str) -> str:
-    """ "nineteen ninety" → "nineteen nineties", "six" → "sixes"."""
+    """A number's words in the plural: "nineteen ninety" → "nineteen nineties", "six" → "sixes"."""
     if words.endswith("y"):
         return words[:-1] + "ies"
     return words + ("es" if words.endswith("x") else "s")
@@ -115,6 +116,7 @@ def roman(written: str) -> int:
 
 
 def as_roman(number: int) -> str:
+    """A number as a Roman numeral; "" for what has none."""
     if not 0 < number < 4000:
         return ""
     written = ""

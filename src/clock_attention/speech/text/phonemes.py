@@ -1,4 +1,4 @@
-"""Text → phoneme tokens, the interface that every phonemizer has.
+"""Phonemes of a text, and the interface that every phonemizer has.
 
 A token stream holds the phonemes of each word and exactly one boundary token between two words: a pause (`,` `.` `!`
 `?`) where the text has punctuation, else the word boundary ` `. Stress is part of the vowel's token (`ˈɛ`), never a
@@ -30,7 +30,7 @@ NO_WORD = -1
 
 @dataclass(frozen=True)
 class Phonemes:
-    """Tokens of one text, and for each the index of the word it belongs to (−1 for boundaries between words)."""
+    """Phonemes of one text, and for each token the index of the word it belongs to (−1 for boundaries)."""
 
     tokens: tuple[str, ...]
     word_index: tuple[int, ...]
@@ -42,14 +42,14 @@ class Phonemes:
 
 @dataclass(frozen=True)
 class Word:
-    """A written word and its reading: one list of phonemes per spoken word ("1850" has two)."""
+    """A written word and its phonemes: one list per spoken word ("1850" has two)."""
 
     text: str
     spoken: tuple[tuple[str, ...], ...]
 
 
 def joined(parts: Iterable[Phonemes]) -> Phonemes:
-    """Tokens and words end to end."""
+    """Phonemes of several texts, tokens and words end to end."""
     tokens: list[str] = []
     word_index: list[int] = []
     words: list[str] = []
@@ -112,11 +112,11 @@ class Reader:
 
 
 class UnreadableTextError(ValueError):
-    """Nothing in the text can be spoken."""
+    """A text without a single phoneme: nothing in it can be spoken."""
 
 
 def assemble(units: Iterable[Word | str]) -> Phonemes:
-    """Words and punctuation marks in order → tokens with one boundary between words and none at the start."""
+    """Phonemes from words and punctuation marks in order, with one boundary between words and none at the start."""
     tokens: list[str] = []
     word_index: list[int] = []
     words: list[str] = []
@@ -148,7 +148,7 @@ def assemble(units: Iterable[Word | str]) -> Phonemes:
 
 
 def readable(text: str, dropped: str, units: Iterable[Word | str]) -> Phonemes:
-    """`assemble`, with a warning for characters that were dropped and an error when nothing is left."""
+    """Phonemes by `assemble`, with a warning for characters that were dropped and an error when nothing is left."""
     phonemes = assemble(units)
     if not phonemes.words:
         reason = f"; {dropped!r} cannot be read" if dropped else ""
@@ -159,7 +159,7 @@ def readable(text: str, dropped: str, units: Iterable[Word | str]) -> Phonemes:
 
 
 def token_ids(tokens: Iterable[str], symbols: tuple[str, ...]) -> list[int]:
-    """Ids of tokens: places in the inventory, which is stored with every corpus and every voice."""
+    """Ids of phoneme tokens: places in the inventory, which is stored with every corpus and every voice."""
     places = {symbol: place for place, symbol in enumerate(symbols)}
     try:
         return [places[token] for token in tokens]
@@ -171,5 +171,5 @@ def token_ids(tokens: Iterable[str], symbols: tuple[str, ...]) -> list[int]:
 
 
 def stop(mark: str) -> str:
-    """Question and exclamation marks as a plain stop, for inventories with two pauses."""
+    """Phonemes' question and exclamation marks as a plain stop, for inventories with two pauses."""
     return "." if mark in ("!", "?") else mark

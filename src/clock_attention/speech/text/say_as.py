@@ -1,4 +1,4 @@
-"""Readings on request: what SSML's `say-as` and `sub` ask for, in the words that are said."""
+"""SSML's `say-as`: a text read as a date, number or letters on request, in the words that are said."""
 
 from __future__ import annotations
 
@@ -49,12 +49,13 @@ def read_as(written: str, kind: str, form: str = "") -> str:
 
 
 def read_text(written: str) -> str:
-    """As the front end would read it, without pauses."""
+    """`say-as` without a known kind: as the front end would read it, without pauses."""
     tokens = [token for sentence in sentences(written) for token in sentence.tokens]
     return " ".join(token.spoken for token in tokens if token.kind != Kind.MARK)
 
 
 def read_characters(written: str) -> str:
+    """`say-as` characters: spelled out."""
     if len(written) > LONGEST_SPELLED:
         raise ValueError(f"{len(written)} characters to spell, expected at most {LONGEST_SPELLED}")
     names = []
@@ -69,6 +70,7 @@ def read_characters(written: str) -> str:
 
 
 def read_cardinal(written: str) -> str:
+    """`say-as` cardinal: "42", "-3.5" or a Roman numeral."""
     if value := roman(written.strip()):
         return cardinal(value)
     match = RE_NUMBER.fullmatch(written)
@@ -78,17 +80,19 @@ def read_cardinal(written: str) -> str:
 
 
 def read_ordinal(written: str) -> str:
+    """`say-as` ordinal: "42", "42nd" or a Roman numeral."""
     bare = re.sub(r"(?:st|nd|rd|th|,|\s|\.$)", "", written.strip(), flags=re.I)
     number = roman(bare) or (int(bare) if bare.isdecimal() and len(bare) <= 15 else 0)
     return ordinal(number) if number else ""
 
 
 def read_telephone(written: str) -> str:
+    """`say-as` telephone: digit by digit."""
     return ("plus " if written.strip().startswith("+") else "") + digits(written)
 
 
 def read_date(written: str, form: str) -> str:
-    """ "3/4/2021" with the order of its parts: mdy, dmy, ymd, md, dm, ym, my, y, m or d."""
+    """`say-as` date: "3/4/2021" with the order of its parts: mdy, dmy, ymd, md, dm, ym, my, y, m or d."""
     if form not in DATE_ORDERS:
         raise ValueError(f'format="{form[:40]}", expected one of {", ".join(DATE_ORDERS)}')
     parts = re.findall(r"\d{1,4}", written)

@@ -1,4 +1,4 @@
-"""Text → sentences of tokens: the front end that every phonemizer shares.
+"""Sentences of a text, as tokens: the front end that every phonemizer shares.
 
 Markup is removed, characters are made plain, the lexicon and the rules read each token, and sentences end where a
 reader would stop: at stops that are not part of an abbreviation, and at the ends of lines and paragraphs.
@@ -74,7 +74,7 @@ def sentences_of(shown: str, given: Sequence[Token] = (), lexicon: Lexicon | Non
 
 
 def grouped(tokens: list[Token]) -> Iterator[tuple[list[Token], bool]]:
-    """Tokens of each sentence, and whether it is the last."""
+    """Tokens of each sentence, and whether it is the last of its paragraph."""
     group: list[Token] = []
     for place, token in enumerate(tokens):
         group.append(token)
@@ -111,6 +111,7 @@ def in_parts(sentence: Sentence, longest: int = LONGEST_READING) -> Iterator[Sen
 
 
 def shown_part(sentence: Sentence, tokens: list[Token], ends_paragraph: bool = False) -> Sentence:
+    """A part of a sentence: some of its tokens, with the text that they show."""
     written = ""
     for token in tokens:
         written += token.text if token.kind == Kind.MARK else f" {token.text}"

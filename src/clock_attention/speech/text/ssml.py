@@ -65,7 +65,7 @@ class SsmlError(ValueError):
 
 @dataclass(frozen=True)
 class Span:
-    """Characters start … end of the text, how they are said, and how long they last."""
+    """A span of an SSML document: characters start … end of the text, how they are said, and how long they last."""
 
     start: int
     end: int
@@ -87,7 +87,7 @@ class SsmlDocument:
 
 @dataclass
 class Open:
-    """An element that has not ended."""
+    """An SSML element that has not ended."""
 
     name: str
     attributes: dict[str, str]
@@ -113,7 +113,7 @@ def parse_ssml(source: str) -> SsmlDocument:
 
 @dataclass
 class Parser:
-    """One pass of expat over a document."""
+    """The parser of an SSML document: one pass of expat."""
 
     content: bytes
     pieces: list[str] = field(default_factory=list)
@@ -277,12 +277,14 @@ class Parser:
 
 
 def chosen(choices: Mapping[str, Choice], given: str, name: str) -> Choice:
+    """The value of an SSML attribute that has a list of names."""
     if given not in choices:
         raise ValueError(f'{name}="{given[:40]}", expected one of {", ".join(choices)}')
     return choices[given]
 
 
 def seconds_of(given: str, name: str) -> float:
+    """An SSML time, "800ms" or "1.5s", in seconds."""
     match = RE_TIME.fullmatch(given.strip())
     seconds = float(match[1]) / (1000 if match[2] == "ms" else 1) if match else -1.0
     if not 0 <= seconds <= 3600:
@@ -291,6 +293,7 @@ def seconds_of(given: str, name: str) -> float:
 
 
 def break_seconds(attributes: Mapping[str, str]) -> float:
+    """Seconds of an SSML `break`."""
     if "time" not in attributes:
         return chosen(BREAKS, attributes.get("strength", "medium"), "strength")
     seconds = seconds_of(attributes["time"], "time")
@@ -300,6 +303,7 @@ def break_seconds(attributes: Mapping[str, str]) -> float:
 
 
 def prosody_of(attributes: Mapping[str, str]) -> Prosody:
+    """What an SSML `prosody` element asks for."""
     if not attributes.keys() & ELEMENTS["prosody"]:
         raise ValueError("none of rate, duration, pitch and volume is given")
     return Prosody(
@@ -310,7 +314,7 @@ def prosody_of(attributes: Mapping[str, str]) -> Prosody:
 
 
 def pace_of(rate: str) -> float:
-    """Times the natural pace: a name, "120%", "+20%" or "1.2"."""
+    """SSML rate: times the natural pace, from a name, "120%", "+20%" or "1.2"."""
     if rate in RATES:
         return RATES[rate]
     if match := RE_PERCENT.fullmatch(rate):
@@ -321,7 +325,7 @@ def pace_of(rate: str) -> float:
 
 
 def semitones_of(pitch: str) -> float:
-    """A name, "+2st", or "+10%" of the frequency."""
+    """SSML pitch in semitones, from a name, "+2st", or "+10%" of the frequency."""
     if pitch in PITCHES:
         return PITCHES[pitch]
     if match := RE_SEMITONES.fullmatch(pitch):
@@ -332,7 +336,7 @@ def semitones_of(pitch: str) -> float:
 
 
 def decibels_of(volume: str) -> float:
-    """A name, or "+6dB"."""
+    """SSML volume in decibels, from a name, or "+6dB"."""
     if volume in VOLUMES:
         return VOLUMES[volume]
     if match := RE_DECIBELS.fullmatch(volume):

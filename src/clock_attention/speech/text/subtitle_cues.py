@@ -14,7 +14,7 @@ CLAUSE_ENDS = ",;:.!?…—)\"'”’"
 
 
 class TimedText(NamedTuple):
-    """A word with what is written after it, and its time."""
+    """A word for a subtitle cue, with what is written after it, and its time."""
 
     text: str
     start: float
@@ -22,7 +22,7 @@ class TimedText(NamedTuple):
 
 
 def readable_cues(sentences: Sequence[Interval], words: Sequence[Interval]) -> list[Interval]:
-    """Sentences as cues; long ones are cut between words, after punctuation where there is some near."""
+    """Subtitle cues of sentences; long ones are cut between words, after punctuation where there is some near."""
     cues: list[Interval] = []
     place = 0
     for sentence in sentences:
@@ -34,6 +34,7 @@ def readable_cues(sentences: Sequence[Interval], words: Sequence[Interval]) -> l
 
 
 def sentence_cues(sentence: Interval, words: Sequence[Interval]) -> list[Interval]:
+    """Subtitle cues of one sentence."""
     text = " ".join(sentence.label.split())
     if not words or (len(text) <= LONGEST and sentence.end - sentence.start <= MOST_SECONDS):
         return [Interval(sentence.start, sentence.end, text)]
@@ -48,7 +49,7 @@ def sentence_cues(sentence: Interval, words: Sequence[Interval]) -> list[Interva
 
 
 def written_pieces(text: str, words: Sequence[Interval]) -> Iterator[TimedText]:
-    """The words as they stand in the sentence, with their punctuation; what is longer than a cue in parts."""
+    """For subtitle cues: words as they stand in the sentence, with punctuation; what is longer than a cue, in parts."""
     starts: list[int] = []
     reached = 0
     for word in words:
@@ -67,7 +68,7 @@ def written_pieces(text: str, words: Sequence[Interval]) -> Iterator[TimedText]:
 
 
 def cue_length(pieces: Sequence[TimedText]) -> int:
-    """How many pieces the next cue takes."""
+    """How many pieces the next subtitle cue takes."""
     length, most = -1, 0
     for piece in pieces:
         length += 1 + len(piece.text)

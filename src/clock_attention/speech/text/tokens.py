@@ -13,7 +13,7 @@ from enum import Enum
 
 
 class Kind(str, Enum):
-    """What a token is, which decides how it is read."""
+    """The kind of a token, which decides how it is read."""
 
     WORD = "word"
     NUMBER = "number"
@@ -42,7 +42,7 @@ PAUSE_MARKS = frozenset(",;:.!?…—")
 
 @dataclass(frozen=True)
 class Token:
-    """A piece of text as written, and the words that are said for it.
+    """A token: a piece of text as written, and the words that are said for it.
 
     In `spoken`, words are separated by spaces; letters that are named one by one have dots ("F.B.I.").
     """
@@ -58,7 +58,7 @@ class Token:
 
 @dataclass(frozen=True)
 class Part:
-    """A written piece of what a rule has matched, and how it is read. Pieces of one match keep their own times."""
+    """A written piece of a token that a rule has matched, and how it is read. Such pieces keep their own times."""
 
     text: str
     spoken: str
@@ -72,7 +72,7 @@ Reading = str | Sequence[Part] | None
 
 @dataclass(frozen=True)
 class Rule:
-    """`starts` says which first characters are worth trying: d(igit), l(etter), s(ymbol)."""
+    """A rule that finds tokens. `starts` says which first characters are worth trying: d(igit), l(etter), s(ymbol)."""
 
     kind: Kind
     starts: str
@@ -81,6 +81,7 @@ class Rule:
 
 
 def first_kind(character: str) -> str:
+    """For the rules of tokens: the kind of a first character: d(igit), l(etter), s(ymbol)."""
     if character.isdigit():
         return "d"
     return "l" if character.isalpha() else "s"
@@ -92,7 +93,7 @@ def scan(
     find: Callable[[str, int], Token | None] | None = None,
     fixed: Sequence[Token] = (),
 ) -> Iterator[Token]:
-    """Tokens in order. What no rule reads is left out.
+    """Tokens of a text in order, by the first rule that reads each place. What no rule reads is left out.
 
     Args:
         find: is asked at the beginning of every word, before the rules.
@@ -131,6 +132,7 @@ def scan(
 
 
 def tokens_of(kind: Kind, match: re.Match[str], reading: str | Sequence[Part]) -> Iterator[Token]:
+    """Tokens of what a rule has matched."""
     if isinstance(reading, str):
         yield Token(kind, match.group(), reading, match.start(), match.end())
         return
@@ -143,7 +145,7 @@ def tokens_of(kind: Kind, match: re.Match[str], reading: str | Sequence[Part]) -
 
 
 def word_set(words: str) -> frozenset[str]:
-    """Words written one after the other, as rules list them."""
+    """For rules of tokens: a set of words written one after the other."""
     return frozenset(words.split())
 
 
@@ -155,33 +157,35 @@ RE_ADJOINING = re.compile(r"[ ]{1,3}[\"'(]{0,2}([^\W\d_][^\W\d_']{0,30})")
 
 
 def before(match: re.Match[str]) -> str:
-    """The word before a match, without a mark that belongs to neither; "" where there is none."""
+    """For rules of tokens: the word before a match, without a mark that belongs to neither; "" where there is none."""
     found = RE_WORD_BEFORE.search(match.string[max(0, match.start() - NEARBY) : match.start()])
     return found[1] if found else ""
 
 
 def before_closely(match: re.Match[str]) -> str:
-    """The word before a match with nothing but spaces between."""
+    """For rules of tokens: the word before a match with nothing but spaces between."""
     left = match.string[max(0, match.start() - NEARBY) : match.start()]
     found = re.search(r"([^\W\d_][^\W\d_'.]{0,30})\.?[ -]{1,2}$", left)
     return found[1] if found else ""
 
 
 def after(match: re.Match[str]) -> str:
-    """The word after a match; "" where something else follows."""
+    """For rules of tokens: the word after a match; "" where something else follows."""
     found = RE_WORD_AFTER.match(match.string, match.end())
     return found[1] if found else ""
 
 
 def after_closely(match: re.Match[str]) -> str:
-    """The word after a match with nothing but spaces between."""
+    """For rules of tokens: the word after a match with nothing but spaces between."""
     found = RE_ADJOINING.match(match.string, match.end())
     return found[1] if found else ""
 
 
 def left_of(match: re.Match[str], characters: int = 12) -> str:
+    """For rules of tokens: so many characters before a match."""
     return match.string[max(0, match.start() - characters) : match.start()]
 
 
 def right_of(match: re.Match[str], characters: int = 12) -> str:
+    """For rules of tokens: so many characters after a match."""
     return match.string[match.end() : match.end() + characters]

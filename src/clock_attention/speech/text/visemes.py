@@ -29,7 +29,7 @@ GLIDE = 0.6  # of a diphthong until it moves on
 
 
 def shapes(phone: str, *, arpabet: bool = False) -> tuple[str, ...]:
-    """One viseme, or the two of a diphthong."""
+    """The viseme of a phone, or the two of a diphthong."""
     bare = phone.strip("ˈˌ")
     if not bare:
         return (SILENCE,)

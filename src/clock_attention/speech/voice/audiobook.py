@@ -1,4 +1,4 @@
-"""Books spoken chapter by chapter into a folder; the same call continues an interrupted one."""
+"""Audiobooks: a book spoken chapter by chapter into a folder; the same call continues an interrupted one."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ LONGEST_NAME = 50  # characters of a title in a file's name
 
 @dataclass(frozen=True)
 class SpokenChapter:
-    """An entry of `chapters.json`: where in the book a chapter is, in seconds."""
+    """A chapter of an audiobook, an entry of `chapters.json`: where in the book it is, in seconds."""
 
     number: int
     title: str
@@ -49,7 +49,7 @@ def speak_book(
     progress: Callable[[int, int, int], None] | None = None,
     **options: Any,
 ) -> list[SpokenChapter]:
-    """Speak every chapter into a file of its own, with timestamps beside it and `chapters.json` for all.
+    """Make an audiobook: speak every chapter into its own file, with timestamps beside it and `chapters.json`.
 
     Args:
         form: .wav or .flac.
@@ -95,7 +95,7 @@ def speak_chapter(
     progress: Callable[[int, int, int], None] | None,
     options: dict[str, Any],
 ) -> float:
-    """Seconds of a chapter that has been written."""
+    """Speak one chapter of an audiobook into its file; returns its seconds."""
     request = Request.of(chapter.text, lexicon=voice.lexicon, **options)
     with Outputs(sound, timestamps=times) as outputs:
         for done, piece in enumerate(voice.perform(request, vocoder), start=1):
@@ -106,7 +106,7 @@ def speak_chapter(
 
 
 def contents(folder: Path) -> Iterator[dict[str, Any]]:
-    """What an earlier call has finished; nothing where the list is missing or damaged."""
+    """The chapters of an audiobook that an earlier call has finished; none where the list is missing or damaged."""
     try:
         found = json.loads((folder / CONTENTS).read_text("utf-8"))["chapters"]
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
@@ -121,5 +121,5 @@ def contents(folder: Path) -> Iterator[dict[str, Any]]:
 
 
 def slug(title: str) -> str:
-    """A title in characters that every file system takes."""
+    """A chapter's title in characters that every file system takes, for the files of an audiobook."""
     return re.sub(r"[^a-z0-9]+", "-", " ".join(map(fold, title.split())).lower())[:LONGEST_NAME].strip("-") or "chapter"

@@ -1,4 +1,4 @@
-"""From a training run to a voice."""
+"""A voice from a training run: export, or a run opened as a voice."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def export(
     blend: float = 1.0,
     energy_spread: float = 1.0,
 ) -> VoiceCard:
-    """Write the weights of a run, averaged ones where it has them, and all it takes to use them.
+    """Export a training run as a voice: its weights, averaged ones where it has them, and all it takes to use them.
 
     Args:
         which: "best" (lowest validation loss), "last", or the path of a checkpoint.
@@ -102,7 +102,7 @@ def export(
 
 
 def spread_energies(weights: dict[str, Any], factor: float) -> dict[str, Any]:
-    """An aligned model's weights that predict energies further from their mean, which is 0."""
+    """On export from a run: an aligned model's weights, changed to predict energies further from their mean, 0."""
     spread = torch.tensor([1.0, factor])  # durations stay as they are
     changed = {name: weights[name] for name in ("timing_output.weight", "timing_output.bias")}
     return weights | {
@@ -111,7 +111,7 @@ def spread_energies(weights: dict[str, Any], factor: float) -> dict[str, Any]:
 
 
 def validated(run: Path, step: int) -> float | None:
-    """The validation L1 of a checkpoint; None where there was no validation at that step."""
+    """The validation L1 of a run's checkpoint; None where there was no validation at that step."""
     found = [row["valid_l1"] for row in read_log(run / "log.csv") if int(row["step"]) == step and row["valid_l1"]]
     return float(found[-1]) if found else None
 
@@ -120,7 +120,7 @@ def validated(run: Path, step: int) -> float | None:
 def opened_voice(
     path: str | Path, checkpoint: str = "best", device: str = "cpu", licence: str = "unknown"
 ) -> Iterator[Voice]:
-    """A voice folder, or a training run's checkpoint as a voice that lives for as long as it is needed."""
+    """A voice folder, or a training run opened as a voice that lives for as long as it is needed."""
     if (Path(path) / "run.json").exists():
         with TemporaryDirectory(prefix="clock-attention-") as folder:
             voice_folder = Path(folder) / Path(path).name
@@ -131,7 +131,7 @@ def opened_voice(
 
 
 def start_from(path: str | Path, checkpoint: str = "last") -> Start:
-    """A voice, by folder or name, or a training run, as the beginning of another training."""
+    """A voice, by folder or name, or a training run, as the start of another training."""
     with opened_voice(path, checkpoint) as voice:
         weights = {name: tensor.clone() for name, tensor in voice.model.state_dict().items()}
         return Start(Path(path).name, voice.card.model, voice.language, weights)

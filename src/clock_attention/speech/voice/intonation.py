@@ -1,4 +1,4 @@
-"""Melody that text asks for and that a voice may not have learned: questions that rise."""
+"""Intonation that text asks for and that a voice may not have learned: questions that rise."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ STRESS = "ˈ"
 
 
 def question_rise(phonemes: Phonemes) -> FloatArray | None:
-    """Semitones of the silence before, every token and the silence after (T + 2,); None where nothing rises.
+    """Intonation of a question in semitones: silence before, tokens, silence after (T + 2,); None where none rises.
 
     Yes–no questions rise from their last stressed vowel on, or through the last word where stress is not written.
     """

@@ -1,4 +1,4 @@
-"""The acoustic model with durations as ONNX graphs: the text side, the frame side, or both in one."""
+"""The aligned acoustic model (with durations) as ONNX graphs: the text side, the frame side, or both in one."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Statistics = tuple[float, ...]
 
 
 class TextSide(NamedTuple):
-    """Names of tensors of the encoded text with its closing silences."""
+    """Names of ONNX tensors of the aligned model's encoded text, with its closing silences."""
 
     encoded: str  # (B, T + 2, E)
     energy: str  # (B, T + 2)
@@ -36,7 +36,7 @@ class TextSide(NamedTuple):
 
 
 class AlignedGraph(AcousticGraph):
-    """`AlignedModel.synthesise`, step by step; its own code says why."""
+    """The aligned model as an ONNX graph: `AlignedModel.synthesise`, step by step; its own code says why."""
 
     def conv_stack(self, x: str, stack: ConvStack, keep: str) -> str:
         x = self.linear(x, stack.input)
@@ -207,7 +207,7 @@ class AlignedGraph(AcousticGraph):
 
 
 def text_graph(model: AlignedModel) -> onnx.ModelProto:
-    """Phonemes → encoded text and durations; `frames` 0 leaves the length to the model, `pace` divides it."""
+    """The aligned model's text side in ONNX: phonemes → encoded text and durations; `frames` 0: the model's length."""
     graph = AlignedGraph()
     text = graph.text_side(model)
     durations = graph.fitted(text, graph.wanted_frames(text.natural))
@@ -234,7 +234,7 @@ def text_graph(model: AlignedModel) -> onnx.ModelProto:
 
 
 def frame_graph(model: AlignedModel, mean: Statistics, std: Statistics, log_floor: float) -> onnx.ModelProto:
-    """Encoded text and durations → log-mel; `pitch` is added to the predicted one, standardised."""
+    """The aligned model's frame side in ONNX: encoded text and durations → log-mel; `pitch` is added, standardised."""
     graph = AlignedGraph()
     durations = graph.cast("durations", FLOAT)
     mel, _, weights = graph.frame_side(model, "encoded", "energy", durations, "pitch", mean, std, log_floor)

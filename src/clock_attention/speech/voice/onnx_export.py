@@ -1,4 +1,4 @@
-"""The parallel acoustic model as one ONNX file: phoneme ids in, log-mel frames and attention out.
+"""ONNX export of a voice's parallel acoustic model as one file: phoneme ids in, log-mel frames and attention out.
 
 Written node by node: lengths stay free because every shape is computed inside the graph, and the file needs nothing
 but an ONNX runtime.
@@ -25,7 +25,7 @@ from clock_attention.speech.voice.voice import Voice
 
 
 def onnx_model(voice: Voice) -> onnx.ModelProto:
-    """The acoustic model of a voice, with all that its user must know as metadata.
+    """The exported ONNX model of a voice, with all that its user must know as metadata.
 
     Inputs    tokens          int64 (B, T): phoneme ids; what follows an item's length is not looked at
               token_lengths   int64 (B,)
@@ -80,7 +80,7 @@ def onnx_model(voice: Voice) -> onnx.ModelProto:
 def acoustic_model(
     graph: AcousticGraph, model: SpeechModel, mean: tuple[float, ...], std: tuple[float, ...], log_floor: float
 ) -> tuple[str, str, str]:
-    """`SpeechModel.synthesise` and the corpus statistics: log-mel, its lengths and the attention weights."""
+    """The Transformer acoustic model as an ONNX graph: log-mel, its lengths and the attention weights."""
     config, lengths = model.config, "token_lengths"
     longest = graph.size("tokens", 1)
     memory_padding = graph.past_end(lengths, longest)

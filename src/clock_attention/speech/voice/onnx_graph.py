@@ -17,7 +17,7 @@ LEAST_HALF = 4096  # values of a constant that is worth storing in half precisio
 
 
 class OnnxGraph:
-    """Nodes and weights so far; every method adds one operation and returns the name of its output.
+    """An ONNX graph under construction; every method adds one operation and returns the name of its output.
 
     Numbers and arrays may stand where a tensor can, and become constants.
     """
@@ -138,7 +138,7 @@ class OnnxGraph:
 
 
 def is_half(values: np.ndarray[Any, Any]) -> bool:
-    """Whether values lose nothing in half precision: shipped voices were stored so."""
+    """For the weights of an ONNX graph: whether values lose nothing in half precision, as shipped voices' do."""
     with np.errstate(over="ignore"):
         return values.dtype == np.float32 and np.array_equal(values.astype(np.float16), values)
 
@@ -149,7 +149,7 @@ Shapes = Mapping[str, tuple[int, Sequence[str | int]]]
 def proto_of(
     graph: OnnxGraph, inputs: Shapes, outputs: Shapes, metadata: Mapping[str, str] | None = None
 ) -> onnx.ModelProto:
-    """A checked model. Weights that are whole in half precision are stored so."""
+    """A finished ONNX graph as a checked model. Weights that are whole in half precision are stored so."""
     nodes, weights = [], []
     for name, values in graph.weights.items():
         if (

@@ -1,6 +1,4 @@
-"""Layers of the acoustic models as nodes of an ONNX graph. Clocks are summed and compared in fp64, as in the portable
-implementation.
-"""
+"""Layers of the acoustic models in an ONNX graph. Clocks are summed and compared in fp64, as in the portable kernel."""
 
 from __future__ import annotations
 
@@ -20,7 +18,7 @@ FLOAT, DOUBLE, INT64 = TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.INT64
 
 
 class AcousticGraph(OnnxGraph):
-    """`SpeechModel.synthesise` for parallel decoding, layer by layer; the layers' own code says why."""
+    """The Transformer's layers in an ONNX graph: `SpeechModel.synthesise` for parallel decoding, layer by layer."""
 
     def sinusoids(self, position: str, width: int) -> str:
         """The Transformer's position code.  (1 or B, L) → (1 or B, L, width)"""

@@ -29,7 +29,7 @@ from clock_attention.speech.voice.onnx_layers import DOUBLE, FLOAT, INT64
 
 
 class VocoderGraph(OnnxGraph):
-    """Channels first, as convolutions want it: (1, C, L)."""
+    """HiFi-GAN as an ONNX graph, channels first, as convolutions want it: (1, C, L)."""
 
     def convolution(self, x: str, layer: nn.Module, slope: float | None = None) -> str:
         """leaky_relu, where there is a slope, and a convolution or a transposed one."""
@@ -64,7 +64,7 @@ class VocoderGraph(OnnxGraph):
 
 
 class HarmonicGraph(OnnxGraph):
-    """`HarmonicNetwork`, channels last: (1, L, C)."""
+    """The harmonic vocoder's network as an ONNX graph, channels last: (1, L, C)."""
 
     def block(self, x: str, block: nn.Module) -> str:
         assert isinstance(block, ConvNeXtBlock)
@@ -123,7 +123,7 @@ class HarmonicGraph(OnnxGraph):
 
 
 def harmonic_graph(network: HarmonicNetwork) -> onnx.ModelProto:
-    """log-mel `mel` (1, T, M), `places` of spectra among its frames (N,) → `frequency` (N,), `drawn` (N, 4 · BINS)."""
+    """The harmonic vocoder in ONNX: `mel` (1, T, M), `places` (N,) → `frequency` (N,), `drawn` (N, 4 · BINS)."""
     graph = HarmonicGraph()
     mel = graph.over(graph.minus("mel", MEL_MEAN), MEL_SCALE)
     around = graph.neighbours(mel)
@@ -138,7 +138,7 @@ def harmonic_graph(network: HarmonicNetwork) -> onnx.ModelProto:
 
 
 def hifigan_graph(vocoder: Hifigan) -> onnx.ModelProto:
-    """log-mel `mel` (1, S, M) → `wave` (S · hop,)."""
+    """HiFi-GAN in ONNX: log-mel `mel` (1, S, M) → `wave` (S · hop,)."""
     graph = VocoderGraph()
     wave = graph.generator("mel", load_generator(vocoder.weights, vocoder.config))
     graph.add("Reshape", wave, graph.value([-1], np.int64), output="wave")

@@ -35,7 +35,7 @@ RE_DURATION = re.compile(r"\s*(\d+\.?\d*|\.\d+)\s*(ms|s|)\s*")
 
 @dataclass(frozen=True)
 class Pacing:
-    """At most one of three requests: relative pace, frames per phoneme, or the whole duration in seconds."""
+    """Pacing of a request, at most one of three: relative pace, frames per phoneme, or the duration in seconds."""
 
     pace: float | None = None
     mpr: float | None = None
@@ -64,7 +64,7 @@ class Pacing:
 
 
 def parse_duration(duration: float | str) -> float:
-    """Seconds of 3.2, "3.2", "3.2s" or "3200ms"."""
+    """A duration: seconds of 3.2, "3.2", "3.2s" or "3200ms"."""
     match = RE_DURATION.fullmatch(duration if isinstance(duration, str) else repr(float(duration)))
     seconds = float(match[1]) / (1000 if match[2] == "ms" else 1) if match else math.nan
     if not 0 < seconds < math.inf:
@@ -73,7 +73,7 @@ def parse_duration(duration: float | str) -> float:
 
 
 def share(total: int, weights: Sequence[int]) -> list[int]:
-    """Whole numbers in proportion to the weights that sum to the total exactly."""
+    """Pacing in whole numbers: in proportion to the weights, with exactly this total."""
     whole, reached, given, shares = sum(weights), 0, 0, []
     for weight in weights:
         reached += weight
@@ -84,7 +84,7 @@ def share(total: int, weights: Sequence[int]) -> list[int]:
 
 
 def share_frames(total: int, natural: Sequence[int], fewest: Sequence[int]) -> list[int]:
-    """Frames of each part (speech or pause) of a whole that lasts exactly `total`.
+    """Pacing in frames: of each part (speech or pause) of a whole that lasts exactly `total`.
 
     Longer than natural, every part is stretched alike. Shorter, each gives up the same share of what lies above
     its minimum, so that pauses, whose minimum is 0, shrink a little faster than speech and nothing disappears.
@@ -112,7 +112,7 @@ def check_duration(seconds: float, frames: int, phonemes: int, natural: int, fra
 
 @dataclass(frozen=True)
 class EncodedPhrase:
-    """A phrase as a model encodes it, with its natural length: made once, used for planning and for synthesis."""
+    """A phrase as a model encodes it, with its natural length: made once, for pacing and for synthesis."""
 
     frames: int  # at natural pace
     state: Any  # the model's own
@@ -122,7 +122,7 @@ class EncodedPhrase:
 
 @dataclass
 class Phrase:
-    """Tokens start … stop of a sentence, spoken in one go; then `pause` seconds at natural pace."""
+    """A phrase to be paced: tokens start … stop of a sentence, in one go; then `pause` seconds at natural pace."""
 
     phonemes: Phonemes
     start: int
@@ -132,7 +132,7 @@ class Phrase:
 
 
 def cut_phrases(phonemes: Phonemes, pause: float, longest: int) -> list[Phrase]:
-    """A sentence in phrases of at most `longest` tokens and about equal length, the last followed by `pause` seconds.
+    """Cut a sentence into phrases of at most `longest` tokens and about equal length, the last with a `pause`.
 
     Cut after punctuation where possible, else between words, else anywhere. A word boundary at a cut or at the
     end belongs to no phrase, because no training utterance ends with one.
@@ -150,7 +150,7 @@ def cut_phrases(phonemes: Phonemes, pause: float, longest: int) -> list[Phrase]:
 
 
 def best_cut(tokens: Sequence[str], longest: int) -> int:
-    """Length of the first phrase: near an equal share of all, preferably after punctuation."""
+    """Cutting into phrases: length of the first, near an equal share of all, preferably after punctuation."""
     aim = len(tokens) / -(-len(tokens) // longest)
 
     def cost(length: int) -> float:
@@ -160,7 +160,7 @@ def best_cut(tokens: Sequence[str], longest: int) -> int:
 
 
 def part(phonemes: Phonemes, start: int, stop: int) -> Phonemes:
-    """Tokens start … stop with their words, counted from 0 again."""
+    """The phonemes of a phrase: tokens start … stop with their words, counted from 0 again."""
     if (start, stop) == (0, len(phonemes)):
         return phonemes
     index = phonemes.word_index[start:stop]

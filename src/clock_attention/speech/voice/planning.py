@@ -1,4 +1,4 @@
-"""Sentences read and cut into phrases, and how many frames each phrase, phoneme and pause takes."""
+"""Planning: sentences read and cut into phrases, and how many frames each phrase, phoneme and pause takes."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class PlannedVoice(Protocol):
 
 @dataclass(frozen=True)
 class PlannedSentence:
-    """A sentence that is ready to be spoken."""
+    """A planned sentence, ready to be spoken."""
 
     text: str
     phonemes: Phonemes
@@ -80,7 +80,7 @@ class PlannedSentence:
 
 
 class PhrasePlan(NamedTuple):
-    """Lengths in frames, and prosody of the silence before, every token and the silence after (T + 2,)."""
+    """The plan of a phrase: frames, and prosody of the silence before, every token and the silence after (T + 2,)."""
 
     pause: int  # frames after it
     frames: int | None = None  # of the phrase; None where the model decides
@@ -97,7 +97,7 @@ class PhrasePlan(NamedTuple):
 def planned_request(
     voice: PlannedVoice, request: Request, sentences: Iterable[PlannedSentence] | None = None
 ) -> Iterator[tuple[PlannedSentence, list[PhrasePlan]]]:
-    """The sentences of a request with the plans of their phrases; refused at once if it is unreadable or too long.
+    """Plan a request: its sentences with plans of their phrases; refused if it is unreadable or too long.
 
     `sentences` are the `readings` of the request, where they have been made already.
     """
@@ -116,7 +116,7 @@ def planned_request(
 def within(
     voice: PlannedVoice, sentences: Iterable[PlannedSentence], pacing: Pacing, seconds: float
 ) -> list[PlannedSentence]:
-    """The sentences, if they will not last longer than that: by the length model, in a hundredth of the time."""
+    """Sentences to plan, if they will not last longer than that: by the length model, in a hundredth of the time."""
     found: list[PlannedSentence] = []
     expected = 0.0
     for sentence in sentences:
@@ -148,7 +148,7 @@ def planned_within(
 
 
 def estimated_seconds(voice: PlannedVoice, phrases: Sequence[Phrase], pacing: Pacing) -> float:
-    """How long phrases and their pauses will last; 0 where the duration has been asked for."""
+    """Planned length: how long phrases and pauses will last; 0 where the duration has been asked for."""
     if pacing.duration is not None:
         return 0.0
     pauses = sum(phrase.pause for phrase in phrases) / pacing.speed(voice.language.mpr)
@@ -158,7 +158,7 @@ def estimated_seconds(voice: PlannedVoice, phrases: Sequence[Phrase], pacing: Pa
 
 
 def readings(voice: PlannedVoice, request: Request) -> Iterator[PlannedSentence]:
-    """The readable sentences of a text, each but the last closed by a boundary token that can hold the pause."""
+    """Planning: the readable sentences of a text, each but the last closed by a boundary that can hold the pause."""
     previous: tuple[Sentence, Phonemes, int, int] | None = None
     opened, stop = 0, 0  # words that have been handed out, and words so far
     asked = request.controlled or bool(request.controls.marks)
@@ -191,7 +191,7 @@ def readings(voice: PlannedVoice, request: Request) -> Iterator[PlannedSentence]
 
 
 def word_numbers(voice: PlannedVoice, sentence: Sentence, stop: int) -> tuple[int, ...]:
-    """The numbers in the text of those words of a sentence that have phonemes; its last is the one before `stop`."""
+    """Planning: numbers in the text of a sentence's words that have phonemes; the last is before `stop`."""
     words = [
         unit
         for token, unit in zip(sentence.tokens, voice.phonemizer.units(sentence.tokens), strict=True)
@@ -204,7 +204,7 @@ def word_numbers(voice: PlannedVoice, sentence: Sentence, stop: int) -> tuple[in
 def plans(
     voice: PlannedVoice, sentences: Iterable[PlannedSentence], request: Request
 ) -> Iterator[tuple[PlannedSentence, list[PhrasePlan]]]:
-    """Each sentence with the plans of its phrases. What has to fit into a given whole is planned before it begins."""
+    """Plan each sentence's phrases. What has to fit into a given whole is planned before it begins."""
     if not request.timed:
         yield from plain_plans(voice, sentences, request)
     elif (
@@ -223,7 +223,7 @@ def plans(
 def plain_plans(
     voice: PlannedVoice, sentences: Iterable[PlannedSentence], request: Request
 ) -> Iterator[tuple[PlannedSentence, list[PhrasePlan]]]:
-    """Lengths by pace, or shares of the whole duration; the model divides each phrase among its tokens."""
+    """Plans without word controls: lengths by pace, or shares of the whole duration, by phrase."""
     lengths: Iterator[int] | None = None
     pacing, rate = request.pacing, voice.frames_per_second
     if pacing.duration is not None:
@@ -240,7 +240,7 @@ def plain_plans(
 
 
 def crosses(request: Request) -> bool:
-    """Whether a stretch of exact duration goes beyond one sentence."""
+    """Planning: whether a stretch of exact duration goes beyond one sentence."""
     ends, reached = [], 0
     for sentence in request.sentences:
         reached += count_words(sentence)
@@ -249,7 +249,7 @@ def crosses(request: Request) -> bool:
 
 
 def row_plans(voice: PlannedVoice, sentences: Sequence[PlannedSentence], request: Request) -> list[list[PhrasePlan]]:
-    """Whole frames of every token of these sentences."""
+    """Plans with word controls: whole frames of every token of these sentences."""
     row = TimingRow(timings(voice, sentences, request.pacing), 1 / voice.frames_per_second)
     controls = request.controls if len(sentences) > 1 else sentences[0].controls
     pace = request.pacing.pace or 1.0
@@ -274,11 +274,12 @@ def row_plans(voice: PlannedVoice, sentences: Sequence[PlannedSentence], request
 
 
 def timings(voice: PlannedVoice, sentences: Sequence[PlannedSentence], pacing: Pacing) -> list[list[PhraseTiming]]:
-    """Natural frames of every token; with `mpr`, in that proportion to the number of phonemes."""
+    """Planning: natural frames of every token; with `mpr`, in that proportion to the number of phonemes."""
     return [[phrase_timing(voice, sentence, phrase, pacing) for phrase in sentence.phrases] for sentence in sentences]
 
 
 def phrase_timing(voice: PlannedVoice, sentence: PlannedSentence, phrase: Phrase, pacing: Pacing) -> PhraseTiming:
+    """Planning: natural frames of one phrase's tokens, with its pause."""
     found = encoded(voice, phrase)
     assert found.durations is not None  # only aligned voices take requests for single words
     assert found.optional is not None
@@ -291,7 +292,7 @@ def phrase_timing(voice: PlannedVoice, sentence: PlannedSentence, phrase: Phrase
 
 
 def entry_tokens(sentences: Sequence[PlannedSentence]) -> list[str]:
-    """The phoneme of each entry of a row, "" for silences, pauses and boundaries."""
+    """Planning: the phoneme of each entry of a row, "" for silences, pauses and boundaries."""
     found: list[str] = []
     for sentence in sentences:
         for phrase in sentence.phrases:
@@ -303,7 +304,7 @@ def entry_tokens(sentences: Sequence[PlannedSentence]) -> list[str]:
 def contours(
     sentence: PlannedSentence, phrase: Phrase, request: Request
 ) -> tuple[FloatArray | None, FloatArray | None]:
-    """Semitones and decibels of the silence before, every token and the silence after; None where nothing is asked."""
+    """Planning prosody: semitones and decibels of silence before, tokens, silence after; None if not asked for."""
     base, words = request.prosody, sentence.controls.prosody
     found = [base]
     for word in sentence.words_of(phrase):
@@ -314,26 +315,26 @@ def contours(
 
 
 def with_boundary(phonemes: Phonemes) -> Phonemes:
-    """Ending with a pause or word boundary, which is where the pause before the next sentence goes."""
+    """Planning: phonemes that end with a pause or word boundary, where the pause before the next sentence goes."""
     if phonemes.word_index[-1] == NO_WORD:
         return phonemes
     return Phonemes((*phonemes.tokens, WORD_BOUNDARY), (*phonemes.word_index, NO_WORD), phonemes.words)
 
 
 def encoded(voice: PlannedVoice, phrase: Phrase) -> EncodedPhrase:
-    """The phrase encoded, once: synthesis takes what planning has made."""
+    """Planning: the phrase encoded, once; synthesis takes what planning has made."""
     if phrase.encoded is None:
         phrase.encoded = voice.encode(phrase.phonemes)
     return phrase.encoded
 
 
 def natural_lengths(voice: PlannedVoice, phrases: Sequence[Phrase]) -> list[int]:
-    """Frames of each phrase at natural pace, by the length model."""
+    """Planning: frames of each phrase at natural pace, by the length model."""
     return [encoded(voice, phrase).frames for phrase in phrases]
 
 
 def planned_frames(voice: PlannedVoice, phrases: Sequence[Phrase], seconds: float) -> list[int]:
-    """Frames of each phrase and of the pause after it, in turn, that sum to the duration exactly."""
+    """Planning: frames of each phrase and of the pause after it, in turn, that sum to the duration exactly."""
     natural: list[int] = []
     for phrase, count in zip(phrases, natural_lengths(voice, phrases), strict=True):
         natural += [count, round(phrase.pause * voice.frames_per_second)]
@@ -346,7 +347,7 @@ def planned_frames(voice: PlannedVoice, phrases: Sequence[Phrase], seconds: floa
 
 
 def spoken_durations(durations: IntArray, phonemes: Phonemes) -> IntArray:
-    """What of these durations (T + 2,) a model is asked for: it has learned no long silences."""
+    """Planning: what of these durations (T + 2,) a model is asked for; it has learned no long silences."""
     silent = np.array([True, *(token in PAUSES or token == WORD_BOUNDARY for token in phonemes.tokens), True])
     longest = np.where(silent, LONGEST_PAUSE, durations)
     longest[[0, -1]] = LONGEST_CLOSING
@@ -354,7 +355,7 @@ def spoken_durations(durations: IntArray, phonemes: Phonemes) -> IntArray:
 
 
 def with_silences(phonemes: Phonemes) -> Phonemes:
-    """With the silence before and after as word boundaries."""
+    """Planning: phonemes with the silence before and after as word boundaries."""
     return Phonemes(
         (WORD_BOUNDARY, *phonemes.tokens, WORD_BOUNDARY), (NO_WORD, *phonemes.word_index, NO_WORD), phonemes.words
     )

@@ -31,7 +31,7 @@ Keep = Literal["pace", "total"]
 
 @dataclass(frozen=True)
 class Request:
-    """A text in sentences, its pace or duration, pauses, seed, and what is asked of single words."""
+    """A request to speak: a text in sentences, its pace or duration, pauses, seed, and controls of single words."""
 
     text: str
     sentences: tuple[Sentence, ...]
@@ -118,25 +118,28 @@ class Request:
 
 
 def well_formed(text: str) -> str:
-    """Without halves of UTF-16 pairs, which no file can hold: wrongly decoded input has them."""
+    """The text of a request without halves of UTF-16 pairs, which no file can hold: badly decoded input has them."""
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def short_sentences(found: Iterable[Sentence]) -> Iterator[Sentence]:
-    """Sentences, and parts of those that are too long to be read at once."""
+    """Sentences of a request, and parts of those that are too long to be read at once."""
     for sentence in found:
         yield from in_parts(sentence)
 
 
 def is_word(token: Token) -> bool:
+    """For a request: whether a token is a word that can be counted."""
     return token.kind not in (Kind.MARK, Kind.BREAK)
 
 
 def count_words(sentence: Sentence) -> int:
+    """For a request: the words of a sentence."""
     return sum(map(is_word, sentence.tokens))
 
 
 def word_control(control: WordControl | Mapping[str, Any]) -> WordControl:
+    """For a request: the controls of a word, given as such or as a dictionary."""
     if isinstance(control, WordControl):
         return control
     unknown = set(control) - {"pace", "pitch", "energy", "duration"}
@@ -146,7 +149,7 @@ def word_control(control: WordControl | Mapping[str, Any]) -> WordControl:
 
 
 def with_words(controls: Controls, words: Mapping[int, WordControl]) -> Controls:
-    """Controls with those of single words."""
+    """A request's controls together with those of single words."""
     prosody = dict(controls.prosody)
     stretches = list(controls.stretches)
     for number, control in words.items():
@@ -157,7 +160,7 @@ def with_words(controls: Controls, words: Mapping[int, WordControl]) -> Controls
 
 
 def read_document(document: SsmlDocument, lexicon: Lexicon) -> tuple[tuple[Sentence, ...], Controls]:
-    """Sentences of an SSML document, and what it asks for by the numbers of their words."""
+    """A request in SSML: sentences of the document, and what it asks for by the numbers of their words."""
     found = list(short_sentences(sentences_of(document.text, document.given, lexicon)))
     origin = plain(document.text).origin
     starts = [token.start for sentence in found for token in sentence.tokens if is_word(token)]
@@ -189,7 +192,7 @@ def read_document(document: SsmlDocument, lexicon: Lexicon) -> tuple[tuple[Sente
 
 
 def with_pauses(found: Iterable[Sentence], breaks: Mapping[int, float]) -> Iterator[Sentence]:
-    """Sentences with a comma at each longer break: a voice pauses there, and speaks accordingly."""
+    """A request's sentences with a comma at each longer break: a voice pauses there, and speaks accordingly."""
     number = 0
     for sentence in found:
         tokens: list[Token] = []

@@ -20,7 +20,7 @@ from clock_attention.timestamps import Alignment, Interval
 
 @dataclass(frozen=True)
 class Speech:
-    """Spoken text: one sentence of a stream, or all of it."""
+    """Spoken text: audio, mel, phonemes and timestamps of one sentence of a stream, or of all of it."""
 
     text: str
     audio: Wave  # exactly frames · hop samples
@@ -65,7 +65,7 @@ class Speech:
 
 
 def join(pieces: Sequence[Speech], text: str) -> Speech:
-    """Pieces of a stream as one."""
+    """Pieces of a stream of speech as one."""
     if len(pieces) == 1:
         return replace(pieces[0], text=text)
     phonemes = joined(piece.phonemes for piece in pieces)

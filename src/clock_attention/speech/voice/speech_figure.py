@@ -1,4 +1,4 @@
-"""A figure of spoken text: waveform, mel, attention and both clocks on one time axis.
+"""The figure of spoken text: waveform, mel, attention and both clocks on one time axis.
 
 The attention map is in the middle. The source clock stands to its left, on the axis of phonemes; the target clock
 below it, on the axis of time: attention falls where the two read the same.
@@ -47,7 +47,7 @@ MOST_TOKENS = 110  # in one picture; longer speech is drawn up to there
 
 
 class Drawable(Protocol):
-    """What a picture needs of speech."""
+    """What the figure needs of speech."""
 
     @property
     def text(self) -> str: ...
@@ -65,7 +65,7 @@ class Drawable(Protocol):
 
 @dataclass(frozen=True)
 class View:
-    """The phrases that a figure shows."""
+    """The phrases that a figure of speech shows."""
 
     utterances: tuple[Utterance, ...]
     offsets: tuple[int, ...]  # first frame of each
@@ -111,13 +111,13 @@ class View:
 
 
 def save_figure(speech: Drawable, path: str | Path, *, waveform: bool = True, dpi: int = 160) -> None:
-    """Draw speech into a .png, .svg or .pdf file."""
+    """Draw the figure of speech into a .png, .svg or .pdf file."""
     path = check_figure_path(path)
     write_figure(draw(speech, waveform=waveform), path, dpi=dpi)
 
 
 def draw(speech: Drawable, *, waveform: bool = True) -> Figure:
-    """The figure itself, for notebooks and pages. Speech of more than 110 phonemes is drawn up to there."""
+    """The figure of speech itself, for notebooks and pages. More than 110 phonemes are drawn up to there."""
     view = View.of(speech)
     heights = {"wave": 0.6, "mel": 1.5, "attention": min(max(2.2, 0.135 * len(view.tokens)), 11.0), "target": 1.1}
     rows = [row for row in heights if (row != "wave" or waveform) and (row != "target" or view.has_clocks)]
@@ -145,6 +145,7 @@ def draw(speech: Drawable, *, waveform: bool = True) -> Figure:
 
 
 def caption(speech: Drawable, view: View) -> str:
+    """The caption of a figure of speech: text, seconds, phonemes and frames."""
     text = " ".join(plain(composed(speech.text)).text.split())
     text = text if len(text) <= 100 else f"{text[:100]}…"
     spoken = sum(len(utterance.mel) for utterance in view.utterances)
@@ -155,7 +156,7 @@ def caption(speech: Drawable, view: View) -> str:
 
 
 def draw_attention(axis: Axes, view: View) -> None:
-    """Attention weights (mean over heads and layers) as an image, and the alignment as a line."""
+    """In the figure of speech: attention weights (mean over heads and layers) and the alignment as a line."""
     for utterance, offset, first in zip(view.utterances, view.offsets, view.firsts, strict=True):
         tokens = len(utterance.phonemes)
         weights = frame_weights(utterance)  # (T, frames)
@@ -170,12 +171,13 @@ def draw_attention(axis: Axes, view: View) -> None:
 
 
 def frame_weights(utterance: Utterance) -> FloatArray:
-    """(T, frames); the end token of autoregressive models is not drawn."""
+    """For the figure of speech: attention weights (T, frames) without autoregressive models' end token."""
     matrix = alignment_matrix(utterance.weights)[:, : len(utterance.phonemes)]
     return np.repeat(matrix, utterance.frames_per_step, axis=0)[: len(utterance.mel)].T
 
 
 def draw_source_clock(axis: Axes, view: View) -> None:
+    """In the figure of speech: the source clock, beside the attention."""
     for utterance, first in zip(view.utterances, view.firsts, strict=True):
         clock = readings(utterance.clocks[-1].source)[: len(utterance.phonemes)]  # (T, channels)
         place = first + np.arange(len(clock)) + 0.5
@@ -186,6 +188,7 @@ def draw_source_clock(axis: Axes, view: View) -> None:
 
 
 def draw_target_clock(axis: Axes, view: View) -> None:
+    """In the figure of speech: the target clock, below the attention."""
     for utterance, offset in zip(view.utterances, view.offsets, strict=True):
         clock = readings(utterance.clocks[-1].target)  # (steps, channels)
         time = (offset + (np.arange(len(clock)) + 0.5) * utterance.frames_per_step) * view.frame_seconds
@@ -197,11 +200,12 @@ def draw_target_clock(axis: Axes, view: View) -> None:
 
 
 def readings(clock: Tensor) -> FloatArray:
-    """(H, L, D) → (L, H·D)"""
+    """For the figure of speech: a clock's readings (H, L, D) → (L, H·D)"""
     return clock.double().permute(1, 0, 2).flatten(1).numpy()
 
 
 def label_phonemes(axis: Axes, view: View) -> None:
+    """In the figure of speech: phonemes on the vertical axis."""
     count = len(view.tokens)
     axis.set_yticks(np.arange(count) + 0.5, ["·" if token == WORD_BOUNDARY else token for token in view.tokens])
     axis.tick_params(axis="y", labelsize=8.5 if count <= 80 else 6.5, length=0, pad=2)

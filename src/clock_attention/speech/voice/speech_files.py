@@ -1,4 +1,4 @@
-"""Output files of one text, written sentence by sentence; only what figure and timestamps need stays in memory."""
+"""Files of one spoken text, written sentence by sentence; only what figure and timestamps need stays in memory."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from clock_attention.timestamps import FORMATS, Interval
 
 
 class MelFile:
-    """A .npy file of shape (frames, bins), written incrementally and renamed when complete."""
+    """The .npy file of spoken text's mel (frames, bins), written incrementally and renamed when complete."""
 
     def __init__(self, path: Path, bins: int) -> None:
         self.path, self.bins, self.frames = path, bins, 0
@@ -51,7 +51,7 @@ class MelFile:
 
 
 class Outputs:
-    """Writes the pieces of a stream to the requested files."""
+    """Writes the pieces of a stream of speech to the requested files."""
 
     def __init__(
         self,
@@ -131,6 +131,7 @@ class Outputs:
 
 
 def check_ending(path: Path, endings: tuple[str, ...]) -> Path:
+    """A path that a file of spoken text can have: with one of these endings, and writable."""
     if path.suffix.lower() not in [ending.lower() for ending in endings]:
         raise ValueError(f"{path}: expected a name ending in {', '.join(endings)}")
     return check_writable(path)

@@ -1,4 +1,4 @@
-"""Text → speech: sentences, phonemes, frames of each phrase, mel, waveform, and the times of all phonemes.
+"""Synthesis, from text to speech: sentences, phonemes, frames of each phrase, mel, waveform, times of all phonemes.
 
 `utter` is the acoustic model alone, one utterance per text; `stream` yields a text sentence by sentence. `Voice` offers
 both as methods.
@@ -37,9 +37,9 @@ from clock_attention.speech.voice.planning import (
 )
 from clock_attention.speech.voice.request import Request, well_formed
 from clock_attention.speech.voice.speech import Speech
-from clock_attention.speech.voice.utterance import Utterance, alignment_matrix
+from clock_attention.speech.voice.utterance import Utterance, alignment_matrix, with_longer_silences
 from clock_attention.speech.voice.voice_folder import VoiceFolder
-from clock_attention.speech.voice.waveform import sounded, with_longer_silences
+from clock_attention.speech.voice.waveform import sounded
 from clock_attention.timestamps import Alignment, Interval
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def utter(
     mpr: float | None = None,
     pace: float | None = None,
 ) -> list[Utterance]:
-    """One batched pass of the acoustic model, without splitting into sentences and without a vocoder.
+    """Synthesis of texts in one batched pass of the acoustic model, without sentences and without a vocoder.
 
     Args:
         frames: mel frames of each text (one number: of all). Parallel decoding keeps them exactly; an autoregressive
@@ -86,7 +86,7 @@ def render(
     encoded: EncodedPhrase | None = None,
     **control: IntArray | FloatArray | None,
 ) -> list[Utterance]:
-    """One pass of the model. Questions rise where the model takes a pitch.
+    """Synthesis: one pass of the model. Questions rise where the model takes a pitch.
 
     Args:
         encoded: of a single text that planning has encoded already.
@@ -126,7 +126,7 @@ def render(
 
 
 def check_plausible(voice: VoiceFolder, synthesis: Synthesis) -> None:
-    """Weights can be finite and still be nonsense, which a vocoder would silently turn into silence or noise."""
+    """Check of a synthesised mel: weights can be finite and still be nonsense, which would be silence or noise."""
     valid = torch.arange(synthesis.mel.shape[1], device=synthesis.mel.device) < synthesis.frames[:, None]
     predicted = synthesis.mel[valid]  # (all frames, M), standardised
     if not bool(predicted.isfinite().all()):
@@ -141,7 +141,7 @@ def check_plausible(voice: VoiceFolder, synthesis: Synthesis) -> None:
 
 
 def cut_utterance(voice: VoiceFolder, synthesis: Synthesis, item: int, text: str, phonemes: Phonemes) -> Utterance:
-    """One item of a batch without its padding."""
+    """One item of a synthesised batch without its padding."""
     frames, steps = int(synthesis.frames[item]), int(synthesis.steps[item])
     tokens, group = int(synthesis.tokens[item]), voice.model.config.frames_per_step
     weights = [layer[item, :, :steps, :tokens].float().cpu() for layer in synthesis.weights]  # (H, steps, T)
@@ -171,7 +171,7 @@ def cut_utterance(voice: VoiceFolder, synthesis: Synthesis, item: int, text: str
 
 
 def token_durations(weights: Sequence[Tensor], tokens: int, frames: int, frames_per_step: int) -> IntArray:
-    """Mel frames of each token, from where attention crosses to the next; they sum to `frames`.  (T,)
+    """Mel frames of each synthesised token, from where attention crosses to the next; sum `frames`.  (T,)
 
     Frames spent on the end token belong to the last token.
     """
@@ -184,7 +184,7 @@ def stream(
     vocoder: str | Path | Vocoder,
     sentences: Iterable[PlannedSentence] | None = None,
 ) -> Iterator[Speech]:
-    """Speak sentence by sentence; joined end to end, the pieces are the whole.
+    """Synthesis sentence by sentence, as a stream; joined end to end, the pieces are the whole.
 
     `sentences` are the `readings` of the request, where they have been made already.
     """
@@ -195,7 +195,7 @@ def stream(
 
 
 def check_controls(voice: VoiceFolder, request: Request) -> None:
-    """Refuse what a voice cannot do."""
+    """Before synthesis: refuse what a voice cannot do."""
     if request.pacing.duration is not None and voice.model.config.autoregressive:
         raise ValueError(
             "duration: an autoregressive decoder ends when its clock has run out, so its duration cannot be "
@@ -216,7 +216,7 @@ def spoken(
     request: Request,
     vocoder: Vocoder,
 ) -> Iterator[Speech]:
-    """The stream itself. Nothing is kept of a sentence once it has been handed over."""
+    """The stream of synthesis itself. Nothing is kept of a sentence once it has been handed over."""
     for number, (sentence, phrase_plans) in enumerate(planned):
         with torch.random.fork_rng(devices=[]):  # the consumer's own random numbers stay as they were
             torch.manual_seed(request.seed + number)
@@ -227,7 +227,7 @@ def spoken(
 def say(
     voice: VoiceFolder, sentence: PlannedSentence, phrase_plans: Sequence[PhrasePlan], pacing: Pacing, vocoder: Vocoder
 ) -> Speech:
-    """One sentence, phrase by phrase, each followed by its pause."""
+    """Synthesis of one sentence, phrase by phrase, each followed by its pause."""
     hop, rate = voice.language.mel.hop_length, voice.frames_per_second
     silence = math.log(voice.language.mel.log_floor)
     phonemes, durations = sentence.phonemes, np.zeros(len(sentence.phonemes), np.int64)
@@ -275,7 +275,7 @@ def say(
 
 
 def mark_times(sentence: PlannedSentence, words: Sequence[Interval]) -> Iterator[Interval]:
-    """Marks as intervals without length: where the next word begins, or before a break where the last one ends."""
+    """Marks of synthesised speech as intervals without length: at the next word, or before a break."""
     for mark in sentence.controls.marks:
         place = bisect_left(sentence.numbers, mark.word)
         if place == len(words) or (mark.before_break and place):
@@ -286,7 +286,7 @@ def mark_times(sentence: PlannedSentence, words: Sequence[Interval]) -> Iterator
 
 
 def utter_phrase(voice: VoiceFolder, phrase: Phrase, pacing: Pacing, plan: PhrasePlan) -> Utterance:
-    """One phrase. Long silences are not left to the model, which has learned none: they are put in afterwards."""
+    """Synthesis of one phrase. Long silences, of which the model has learned none, are put in afterwards."""
     phonemes, durations = phrase.phonemes, plan.durations
     short = durations
     if durations is not None:

@@ -1,4 +1,4 @@
-"""Times of words and phones that speech is to reproduce: from an alignment, a .TextGrid or .json file, or a list."""
+"""Timelines: times of words and phones that speech is to reproduce, from an alignment, a .TextGrid, .json or list."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ RE_VALUES = re.compile(
 
 @dataclass(frozen=True)
 class Timeline:
-    """Words and phones in order of time, silences left out, and how long the whole lasts."""
+    """A timeline: words and phones in order of time, silences left out, and how long the whole lasts."""
 
     words: tuple[Interval, ...]
     phones: tuple[Interval, ...]
@@ -148,7 +148,7 @@ class Timeline:
 
 
 def intervals(given: Iterable[Any], name: str) -> tuple[Interval, ...]:
-    """Intervals in order of time, from any of the forms that people have them in."""
+    """Intervals of a timeline in order of time, from any of the forms that people have them in."""
     found: list[Interval] = []
     if not isinstance(given, Iterable):
         raise ValueError(f"timeline: got {given!r} for {name}, expected a list of (label, start, end) in seconds")
@@ -175,6 +175,7 @@ def intervals(given: Iterable[Any], name: str) -> tuple[Interval, ...]:
 
 
 def as_seconds(given: Any) -> float:
+    """The length of a timeline in seconds, refused where it is none."""
     try:
         seconds = float(given)
     except (TypeError, ValueError, OverflowError):
@@ -185,7 +186,7 @@ def as_seconds(given: Any) -> float:
 
 
 def check_lengths(found: Sequence[Interval], whole: float) -> None:
-    """Refuse times that no speech has: they would fill memory."""
+    """Refuse times of a timeline that no speech has: they would fill memory."""
     reached = 0.0
     for interval in found:
         if interval.end - interval.start > LONGEST_SOUND:
@@ -203,15 +204,17 @@ def check_lengths(found: Sequence[Interval], whole: float) -> None:
 
 
 def sounding(found: Sequence[Interval]) -> tuple[Interval, ...]:
+    """Intervals of a timeline that are not silence."""
     return tuple(interval for interval in found if interval.label and interval.label.lower() not in SILENCES)
 
 
 def plain_word(word: str) -> str:
+    """A word of a timeline for comparing: letters and digits only, without case and accents."""
     return "".join(character for character in fold(word).casefold() if character.isalnum()) or word
 
 
 def read_tiers(path: Path) -> tuple[Mapping[str, Any], float | None]:
-    """Tiers of a .TextGrid or .json file as `speak --timestamps` and `align` write them."""
+    """A timeline's tiers from a .TextGrid or .json file, as `speak --timestamps` and `align` write them."""
     suffix = path.suffix.lower()
     if suffix not in (".textgrid", ".json"):
         raise ValueError(f"timeline {path}: expected a name ending in .TextGrid or .json")
@@ -241,7 +244,7 @@ def read_tiers(path: Path) -> tuple[Mapping[str, Any], float | None]:
 
 
 def textgrid_tiers(text: str, path: Path) -> tuple[dict[str, list[Interval]], float]:
-    """The interval tiers of Praat's text formats, long or short: both are the same values in the same order."""
+    """A timeline's tiers from Praat's text formats, long or short: the same values in the same order."""
     values = [
         quoted.replace('""', '"') if quoted or match.group().startswith('"') else (flag or float(number))
         for match in RE_VALUES.finditer(text)

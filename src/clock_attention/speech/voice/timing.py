@@ -1,4 +1,4 @@
-"""Whole frames for every phoneme, silence and pause of a text: words, stretches and breaks exact, the rest around them.
+"""Timing in whole frames of every phoneme, silence and pause: words, stretches and breaks exact, the rest around them.
 
 A text is one row of entries: for each phrase the silence before it, its tokens, the silence after it, and the pause.
 Words and the gaps between them are runs of entries, so every request is "these entries together last n frames".
@@ -23,7 +23,7 @@ TINY = 1e-6  # natural frames of what has none: a word boundary that is to last 
 
 @dataclass(frozen=True)
 class PhraseTiming:
-    """A phrase as the voice would say it: natural frames of the silence before, the tokens and the silence after."""
+    """Timing of a phrase as the voice would say it: natural frames of silence before, tokens, silence after."""
 
     natural: FloatArray  # (T + 2,)
     least: IntArray  # 1 for phonemes, 0 for what may take no frames (T + 2,)
@@ -33,7 +33,7 @@ class PhraseTiming:
 
 @dataclass(frozen=True)
 class Fixed:
-    """Entries start … stop that last so many frames together."""
+    """A fixed timing: entries start … stop last so many frames together."""
 
     start: int
     stop: int
@@ -43,7 +43,7 @@ class Fixed:
 
 @dataclass
 class TimingRow:
-    """The entries of one or more sentences."""
+    """The timing of one or more sentences: a row of entries."""
 
     sentences: Sequence[Sequence[PhraseTiming]]
     frame_seconds: float
@@ -109,7 +109,7 @@ class TimingRow:
 
 
 def requests(row: TimingRow, controls: Controls, *, opens: bool = True, closes: bool = True) -> list[Fixed]:
-    """The breaks and stretches of a row."""
+    """Timing: the breaks and stretches of a row, which are fixed."""
     fixed: list[Fixed] = []
     for word, seconds in controls.breaks.items():
         fixed += row.silence(word, row.frames(seconds), f"break of {seconds:g} s", opens=opens, closes=closes)
@@ -126,7 +126,7 @@ def requests(row: TimingRow, controls: Controls, *, opens: bool = True, closes: 
 
 
 def paced(row: TimingRow, controls: Mapping[int, Prosody], pace: float) -> FloatArray:
-    """Natural frames at a pace, and at the paces of single words."""
+    """Timing: natural frames at a pace, and at the paces of single words."""
     factor = np.full(len(row.natural), pace)
     for word, prosody in controls.items():
         if word in row.words:
@@ -136,7 +136,7 @@ def paced(row: TimingRow, controls: Mapping[int, Prosody], pace: float) -> Float
 
 
 def solve(row: TimingRow, wanted: FloatArray, fixed: Sequence[Fixed], total: int | None) -> IntArray:
-    """Whole frames of every entry: the fixed ones exact, the others as wanted, or as the total leaves to them."""
+    """Timing: whole frames of every entry: fixed ones exact, others as wanted, or as the total leaves to them."""
     durations = np.zeros(len(wanted), np.int64)
     free = np.ones(len(wanted), bool)
     for request in sorted(fixed, key=lambda request: request.stop - request.start):  # inner ones first
@@ -155,7 +155,7 @@ def solve(row: TimingRow, wanted: FloatArray, fixed: Sequence[Fixed], total: int
 
 
 def fit(wanted: FloatArray, least: IntArray, frames: int, what: str, frame_seconds: float) -> IntArray:
-    """Whole frames in proportion to the wanted ones that sum to `frames` exactly.
+    """Timing: whole frames in proportion to the wanted ones that sum to `frames` exactly.
 
     Fewer than wanted: each entry gives up the same share of what lies above its minimum, so no phoneme disappears.
     """
@@ -182,7 +182,7 @@ def fit(wanted: FloatArray, least: IntArray, frames: int, what: str, frame_secon
 
 
 def edges(starts: NDArray[np.int64], ends: NDArray[np.int64], least: IntArray, total: int) -> tuple[IntArray, IntArray]:
-    """Starts and ends in frames, moved as little as needed for every unit to have its minimum, in order.  (N,)"""
+    """Timing: starts and ends in frames, moved as little as each unit's minimum demands, in order.  (N,)"""
     starts, ends = starts.copy(), ends.copy()
     reached = 0
     for unit in range(len(starts)):
@@ -196,7 +196,7 @@ def edges(starts: NDArray[np.int64], ends: NDArray[np.int64], least: IntArray, t
 
 
 def split(row: TimingRow, durations: IntArray) -> list[list[tuple[IntArray, int]]]:
-    """For each sentence and phrase: frames of its tokens with the closing silences (T + 2,), and of the pause."""
+    """Timing: for each sentence and phrase, frames of its tokens with closing silences (T + 2,), and of the pause."""
     found, reached = [], 0
     for sentence in row.sentences:
         phrases = []

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from clock_attention.alignment import FloatArray, attention_matrices
+from clock_attention.alignment import attention_matrices
+from clock_attention.arrays import FloatArray, IntArray
+from clock_attention.speech.audio.shaping import frames_with_silence
 from clock_attention.speech.model.model import Clocks
 from clock_attention.speech.text.phonemes import Phonemes
 from clock_attention.timestamps import Alignment
@@ -16,7 +19,7 @@ from clock_attention.timestamps import Alignment
 
 @dataclass(frozen=True)
 class Utterance:
-    """What the acoustic model makes of one text."""
+    """An utterance: what the acoustic model makes of one text."""
 
     text: str
     phonemes: Phonemes
@@ -36,5 +39,25 @@ class Utterance:
 
 
 def alignment_matrix(weights: Sequence[Tensor]) -> FloatArray:
-    """The attention that alignments follow: the mean over heads and layers, which measured closest.  (steps, T)"""
+    """The attention of an utterance that alignments follow: mean over heads and layers.  (steps, T)"""
     return attention_matrices(torch.cat(list(weights))[None], heads="mean")[0]
+
+
+def with_longer_silences(utterance: Utterance, durations: IntArray, silence: float) -> Utterance:
+    """An utterance with silence put into the middle of tokens that last longer than the model has spoken them."""
+    source = frames_with_silence(utterance.alignment.durations, durations)
+    nearest = torch.from_numpy(np.maximum.accumulate(np.maximum(source, 0)))
+    mel = utterance.mel[nearest].clone()
+    mel[torch.from_numpy(source < 0)] = silence
+    whole = max(int(durations.sum()), 1)
+    ends = durations.cumsum()
+    time = torch.from_numpy((np.arange(whole) + 0.5) / whole).float()[None, :, None]
+    centre = torch.from_numpy((ends - durations / 2) / whole).float()[None, :, None]
+    return replace(
+        utterance,
+        mel=mel,
+        alignment=Alignment(utterance.alignment.labels, durations, utterance.alignment.frame_seconds),
+        weights=[layer[:, nearest] for layer in utterance.weights],
+        clocks=[Clocks(time, centre) for _ in utterance.clocks],
+        silent=tuple(np.flatnonzero(source < 0).tolist()),
+    )

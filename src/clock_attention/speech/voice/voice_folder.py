@@ -1,4 +1,4 @@
-"""A voice: one folder with everything needed to speak, and nothing that could run.
+"""The folder of a voice: everything needed to speak, and nothing that could run.
 
 VOICE/voice.json           model options, phoneme inventory, mel definition, statistics, pace, where it comes from
 VOICE/model.safetensors    the weights
@@ -49,7 +49,7 @@ class VoiceError(ValueError):
 
 
 class Provenance(BaseModel):
-    """Where a voice comes from, for users and for making it again."""
+    """Where a voice comes from, as its folder says: for users and for making it again."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -66,7 +66,7 @@ class Provenance(BaseModel):
 
 
 class VoiceCard(BaseModel):
-    """Contents of `voice.json`."""
+    """Contents of `voice.json` in a voice's folder."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -80,7 +80,7 @@ class VoiceCard(BaseModel):
 
 @dataclass(frozen=True)
 class VoiceFolder:
-    """A voice folder, read and checked: the model in evaluation mode, and what it needs to know about text and mel."""
+    """A voice's folder, read and checked: the model in evaluation mode, and what it knows about text and mel."""
 
     card: VoiceCard
     model: AcousticModel
@@ -203,7 +203,7 @@ class VoiceFolder:
 
 
 def shipped_voices() -> dict[str, Path]:
-    """The voices that come with the package, by name."""
+    """The folders of voices that come with the package, by name."""
     folder = Path(str(resources.files("clock_attention.speech.voice"))) / "voices"
     return {path.parent.name: path.parent for path in sorted(folder.glob(f"*/{CARD}"))}
 
@@ -222,6 +222,7 @@ def voice_folder(name: str | Path) -> Path:
 
 
 def read_card(folder: Path) -> VoiceCard:
+    """`voice.json` of a voice's folder, checked."""
     try:
         text = (folder / CARD).read_text("utf-8")
     except (FileNotFoundError, NotADirectoryError):
@@ -248,6 +249,7 @@ def read_card(folder: Path) -> VoiceCard:
 
 
 def read_lexicon(folder: Path) -> Lexicon | None:
+    """The lexicon in a voice's folder, or None."""
     if not (folder / LEXICON).is_file():
         return None
     try:
@@ -257,10 +259,11 @@ def read_lexicon(folder: Path) -> Lexicon | None:
 
 
 def check_weights(path: Path, expected: Mapping[str, Tensor], found: Mapping[str, Tensor]) -> None:
-    """Names, shapes and values before anything is loaded."""
+    """Check of a voice folder's weights: names, shapes and values before anything is loaded."""
     if fault := weights_fault(expected, found):
         raise VoiceError(f"{path}: weights do not belong to the model in {CARD}: {fault}")
 
 
 def file_digest(path: Path) -> str:
+    """Hash of a file in a voice's folder."""
     return hashlib.sha256(path.read_bytes()).hexdigest()

@@ -130,11 +130,12 @@ RE_SENTENCE_START = re.compile(r"(?:^|[.!?\n\"']\s*)[A-Z][a-z]+ $")
 
 
 def alternatives(words: object) -> str:
+    """A pattern for any of these abbreviations, longest first."""
     return "|".join(re.escape(str(word)) for word in sorted(words, key=len, reverse=True))  # type: ignore[call-overload]
 
 
 def read_title(match: re.Match[str]) -> Reading:
-    """Before a capital: a title or a saint; St. and Dr. after a name: a street."""
+    """Abbreviations before a capital: a title or a saint; St. and Dr. after a name: a street."""
     word, stop = match[1], match.group().endswith(".")
     following = after_closely(match)
     if not stop and word not in BARE:
@@ -149,6 +150,7 @@ def read_title(match: re.Match[str]) -> Reading:
 
 
 def is_street(match: re.Match[str], following: str) -> bool:
+    """Abbreviation St. or Dr.: whether a street is meant."""
     left = left_of(match, 48)
     if RE_NUMBERED_STREET.search(left):
         return True
@@ -160,7 +162,7 @@ def is_street(match: re.Match[str], following: str) -> bool:
 
 
 def read_reference(match: re.Match[str]) -> Reading:
-    """ "No. 5", "pp. 3–5". "The answer is no. 5 people left." is another matter."""
+    """Abbreviations of references: "No. 5", "pp. 3–5". "The answer is no. 5 people left." is another matter."""
     word = match[1].lower()
     if word == "no" and match[1] == "no":
         counted = re.match(r" ?\d{1,6} ([a-z]+)", right_of(match, 24))
@@ -176,6 +178,7 @@ def read_reference(match: re.Match[str]) -> Reading:
 
 
 def read_closing(match: re.Match[str]) -> Reading:
+    """Abbreviations that end a name or amount, such as Inc., Co. and approx."""
     word = match[1]
     if word in DOUBTFUL and not closing_fits(match, word):
         return None
@@ -183,6 +186,7 @@ def read_closing(match: re.Match[str]) -> Reading:
 
 
 def closing_fits(match: re.Match[str], word: str) -> bool:
+    """Whether a doubtful abbreviation, such as Co. or max., can be meant here."""
     if word in ("Co", "Pl", "Sq", "Corp"):
         return before_closely(match)[:1].isupper() or before_closely(match) == "and" or left_of(match, 2) == "& "
     if word in ("Fl", "ea"):
@@ -195,6 +199,7 @@ def closing_fits(match: re.Match[str], word: str) -> bool:
 
 
 def read_stopless(match: re.Match[str]) -> Reading:
+    """Abbreviations without a stop."""
     word = match[1]
     if word in CLOSING and not before_closely(match)[:1].isupper() and not re.match(r" \d", right_of(match, 2)):
         return None
@@ -202,6 +207,7 @@ def read_stopless(match: re.Match[str]) -> Reading:
 
 
 def read_latin(match: re.Match[str]) -> Reading:
+    """Latin abbreviations and others of several letters: e.g., i.e., etc., w/."""
     written = match.group()
     if written.startswith("w/") and written == "w/" and not re.match(r"\s?\w", right_of(match, 2)):
         return None
@@ -209,13 +215,13 @@ def read_latin(match: re.Match[str]) -> Reading:
 
 
 def read_versus(match: re.Match[str]) -> Reading:
-    """Roe v. Wade, Williams def. Osaka."""
+    """The abbreviations of contests: Roe v. Wade, Williams def. Osaka."""
     between_names = before_closely(match)[:1].isupper() and after(match)[:1].isupper()
     return {"v": "V.", "def": "defeated"}[match[1]] if between_names else None
 
 
 def read_mail_header(match: re.Match[str]) -> Reading:
-    """RE: and FW: before the subject of a message."""
+    """The abbreviations RE: and FW: before the subject of a message."""
     return "re" if match[1].lower() == "re" else "forward"
 
 

@@ -34,15 +34,18 @@ DATED = word_set("on by until till before after since due from dated date throug
 
 
 def month_name(written: str) -> str:
+    """The full name of a month in a date."""
     return SHORT_MONTHS.get(written.rstrip("."), written)
 
 
 def two_digit_year(written: str) -> int:
+    """The year of a date written with two or four digits."""
     number = int(written)
     return number if len(written) == 4 else number + (1900 if number > 40 else 2000)
 
 
 def read_month_day(match: re.Match[str]) -> Reading:
+    """A date such as "March 5, 2021" or "March 5–7"."""
     month, first, last, full = match.group("month", "day", "last", "year")
     if not 1 <= int(first) <= 31 or (last and not int(first) < int(last) <= 31):
         return None
@@ -55,7 +58,7 @@ def read_month_day(match: re.Match[str]) -> Reading:
 
 
 def read_day_month(match: re.Match[str]) -> Reading:
-    """ "5 March" is "the fifth of March"; "5th March" and "the 5th of March" are read as they are written."""
+    """A date: "5 March" is "the fifth of March"; "5th March" and "the 5th of March" are read as written."""
     day, suffix, of, month, full = match.group("day", "suffix", "of", "month", "year")
     if not 1 <= int(day) <= 31:
         return None
@@ -71,31 +74,36 @@ def read_day_month(match: re.Match[str]) -> Reading:
 
 
 def in_words(month: int, day: int, full: int | None) -> str | None:
+    """A date in words: month, ordinal day, year."""
     if not (1 <= month <= 12 and 1 <= day <= 31):
         return None
     return f"{MONTHS[month - 1]} {ordinal(day)}" + (f" {year(full)}" if full is not None else "")
 
 
 def read_slashes(match: re.Match[str]) -> Reading:
+    """A date such as 3/5/2021, month first unless it cannot be."""
     first, second, full = int(match[1]), int(match[2]), two_digit_year(match[3])
     return in_words(first, second, full) if first <= 12 else in_words(second, first, full)
 
 
 def read_iso(match: re.Match[str]) -> Reading:
+    """A date such as 2021-03-05."""
     return in_words(int(match[2]), int(match[3]), int(match[1]))
 
 
 def read_dots(match: re.Match[str]) -> Reading:
+    """A date such as 5.3.2021, day first."""
     return in_words(int(match[2]), int(match[1]), int(match[3]))
 
 
 def read_dashes(match: re.Match[str]) -> Reading:
+    """A date such as 5-Mar-2021."""
     month = MONTHS.index(month_name(match[2].capitalize())) + 1
     return in_words(month, int(match[1]), two_digit_year(match[3]))
 
 
 def read_month_slash_day(match: re.Match[str]) -> Reading:
-    """9/11 is always that day; other pairs are dates only where a date is expected."""
+    """A date without a year: 9/11 is always that day; other pairs only where a date is expected."""
     if match.group() == "9/11":
         return "nine eleven"
     dated = (
@@ -105,7 +113,7 @@ def read_month_slash_day(match: re.Match[str]) -> Reading:
 
 
 def read_season(match: re.Match[str]) -> Reading:
-    """2010-11: the end of a season is said with two figures."""
+    """Dates of seasons: 2010-11; the end is said with two figures."""
     first, last = int(match[1]), int(match[3])
     if not 1000 <= first < 2100 or last <= first % 100:
         return None
@@ -114,7 +122,7 @@ def read_season(match: re.Match[str]) -> Reading:
 
 
 def read_day_name(match: re.Match[str]) -> Reading:
-    """ "Sat." or "Mon, Jan 3" or "Mon–Fri": without a stop or a date beside it, it is another word."""
+    """Day of a date: "Sat." or "Mon, Jan 3" or "Mon–Fri"; without a stop or a date beside it, it is another word."""
     dated = re.match(rf",? (?:{MONTH}|\d)|[-–](?:{DAY_ABBREVIATION})\b", right_of(match))
     ranged = re.search(rf"(?:{DAY_ABBREVIATION})\.?[-–]$", left_of(match))
     if not (dated or ranged) and (not match.group().endswith(".") or before_closely(match).lower() in ("the", "a")):
@@ -123,7 +131,7 @@ def read_day_name(match: re.Match[str]) -> Reading:
 
 
 def read_month_name(match: re.Match[str]) -> Reading:
-    """ "Nov. 2016", "Aug 2019"."""
+    """Month of a date: "Nov. 2016", "Aug 2019"."""
     if not match.group().endswith(".") and not re.match(r",? \d{4}(?!\d)", right_of(match)):
         return None
     return with_stop(match, month_name(match[1]))

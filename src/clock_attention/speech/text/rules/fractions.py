@@ -15,6 +15,7 @@ SIDE_BY_SIDE = {"24/7": "twenty four seven", "50/50": "fifty fifty", "20/20": "t
 
 
 def fraction(top: int, bottom: int) -> str | None:
+    """A fraction in words: "two thirds"; None where it has no such name."""
     if bottom == 0 or top == 0 or bottom == 1:
         return None
     if bottom == 2:
@@ -29,6 +30,7 @@ def fraction(top: int, bottom: int) -> str | None:
 
 
 def read_fraction(match: re.Match[str]) -> Reading:
+    """A fraction such as 2/3, a rating such as 4/5, or "x over y"."""
     if match.group() in SIDE_BY_SIDE:
         return SIDE_BY_SIDE[match.group()]
     top, bottom = int(match[1]), int(match[2])
@@ -40,7 +42,7 @@ def read_fraction(match: re.Match[str]) -> Reading:
 
 
 def read_mixed(match: re.Match[str]) -> Reading:
-    """1 1/2, 2½."""
+    """A mixed number with a fraction: 1 1/2, 2½."""
     whole, sign = match["whole"], match["sign"]
     top, bottom = FRACTIONS[sign] if sign else (int(match["top"]), int(match["bottom"]))
     if not whole:

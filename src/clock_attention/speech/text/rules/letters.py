@@ -69,18 +69,19 @@ def named(letters: str) -> str:
 
 
 def read_letters(letters: str) -> str:
-    """A run of capitals with no text around it: as a word where it is known as one or can be spoken, else by name."""
+    """A run of capital letters with no text around: as a word where known or speakable, else by name."""
     if letters in ACRONYMS or (letters not in INITIALISMS and len(letters) > 3 and pronounceable(letters)):
         return letters.lower()
     return named(letters)
 
 
 def pronounceable(letters: str) -> bool:
+    """Whether a run of letters can be spoken as a word."""
     return re.search("[AEIOUY]", letters) is not None and re.search("[^AEIOUY]{4}", letters) is None
 
 
 def shouted(match: re.Match[str]) -> bool:
-    """Whether a word next to this one is in capitals too, and not as an initialism."""
+    """Letters in capitals: whether a word next to this one is in capitals too, and not as an initialism."""
     left = re.search(r"(\w+)\W{1,3}$", left_of(match, 24))
     right = re.match(r"\W{1,3}(\w+)", right_of(match, 24))
     neighbours = [found[1] for found in (left, right) if found]
@@ -95,6 +96,7 @@ def shouted(match: re.Match[str]) -> bool:
 
 
 def read_capitals(match: re.Match[str]) -> Reading:
+    """Capital letters in a text: an initialism, an acronym, or a shouted word."""
     letters, ending = match[1], (match[2] or "").lower()
     if (letters in SHORT_WORDS and letters not in INITIALISMS) or (shouted(match) and pronounceable(letters)):
         return (Part(match.group(), letters.lower() + ending, Kind.WORD),)
@@ -104,7 +106,7 @@ def read_capitals(match: re.Match[str]) -> Reading:
 
 
 def read_dotted(match: re.Match[str]) -> Reading:
-    """U.S. or J.R.R.; the last stop may end the sentence."""
+    """Dotted letters: U.S. or J.R.R.; the last stop may end the sentence."""
     letters = re.sub("[^A-Za-z]", "", match[1])
     ending = match[2] or ""
     spoken = named(letters) + ending
@@ -115,7 +117,7 @@ def read_dotted(match: re.Match[str]) -> Reading:
 
 
 def read_initial(match: re.Match[str]) -> Reading:
-    """ "J." in a name. "So did I." and "plan B." are ends of sentences."""
+    """The letter of an initial, "J." in a name. "So did I." and "plan B." are ends of sentences."""
     letter, previous, following = match[1], before_closely(match), after(match)
     if not following[:1].isupper() or following.lower() in STARTERS:
         return None
@@ -138,18 +140,19 @@ def read_letter_a(match: re.Match[str]) -> Reading:
 
 
 def read_joined_letters(match: re.Match[str]) -> Reading:
-    """AT&T, R&D, Q&A."""
+    """Letters joined by "&": AT&T, R&D, Q&A."""
     first, last = match.group().split("&")
     return f"{named(first)} and {named(last)}"
 
 
 def read_language(match: re.Match[str]) -> Reading:
+    """Letters of programming languages: C++, C#, F#."""
     signs = {"#": "sharp", "+": "plus"}
     return " ".join([named(match[1]), *(signs[sign] for sign in match[2])])
 
 
 def read_code(match: re.Match[str]) -> Reading:
-    """Letters and digits together: B12, CO2, F-16, COVID-19, R2-D2, 221B."""
+    """Codes of letters and digits: B12, CO2, F-16, COVID-19, R2-D2, 221B."""
     written = match.group()
     pieces = re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+", written)
     if not any(piece.isdecimal() for piece in pieces) or not any(piece.isalpha() for piece in pieces):
@@ -164,6 +167,7 @@ def read_code(match: re.Match[str]) -> Reading:
 
 
 def read_piece(piece: str) -> str:
+    """One piece of a code: letters are named or read, digits in pairs."""
     if piece.isdecimal():
         return digits(piece) if piece[0] == "0" or len(piece) > 4 else in_pairs(piece)
     if len(piece) == 1:
@@ -174,17 +178,19 @@ def read_piece(piece: str) -> str:
 
 
 def read_snake(match: re.Match[str]) -> Reading:
+    """Letters with underscores: snake_case."""
     pieces = [piece for piece in re.findall(r"[^\W\d_]+|\d+|_+", match.group()) if piece]
     return " ".join("underscore" if piece[0] == "_" else read_piece(piece) for piece in pieces)
 
 
 def read_roman(match: re.Match[str]) -> Reading:
-    """Chapter IV, Henry VIII's, the XIX century. I, V and X alone need to be clearly expected."""
+    """Letters as Roman numerals: Chapter IV, Henry VIII's, the XIX century. I, V, X alone must be clearly expected."""
     number = roman_number(match)
     return number and number + (match[2] or "")
 
 
 def roman_number(match: re.Match[str]) -> str | None:
+    """A Roman numeral in words, cardinal or ordinal by what stands around it; None where it is none."""
     written, previous = match[1], before_closely(match)
     value = roman(written)
     if not value or (written.islower() and previous.lower() not in NUMBERED):
@@ -206,7 +212,7 @@ def roman_number(match: re.Match[str]) -> str | None:
 
 
 def read_numbered_part(match: re.Match[str]) -> Reading:
-    """Section III.B.2."""
+    """Numbers and letters of a part: Section III.B.2."""
     value = roman(match[1])
     if not value or before_closely(match).lower() not in NUMBERED:
         return None

@@ -23,25 +23,26 @@ RE_DIALED = re.compile(r"\b(?:[Dd]ial|[Pp]ress)\b[^.!?]*$")
 
 
 def power(exponent: int) -> str:
+    """An exponent in words: "squared", "to the fourth"."""
     if exponent in (2, 3):
         return ("squared", "cubed")[exponent - 2]
     return f"to the minus {ordinal(-exponent)}" if exponent < 0 else f"to the {ordinal(exponent)}"
 
 
 def read_power(match: re.Match[str]) -> Reading:
-    """ "^6" and "²" after a number or a letter."""
+    """Mathematics: the exponents "^6" and "²" after a number or a letter."""
     if not re.search(r"[\w)\]]$", left_of(match, 1)):
         return None
     return power(int(match[1].translate(SUPERSCRIPTS)))
 
 
 def read_variable(match: re.Match[str]) -> Reading:
-    """A letter, or two, with an exponent: x², mc²."""
+    """Mathematics: a letter, or two, with an exponent: x², mc²."""
     return named(match.group())
 
 
 def read_lone_letter(match: re.Match[str]) -> Reading:
-    """A letter beside an operator, or between other letters: a + b = c."""
+    """Mathematics: a letter beside an operator, or between other letters: a + b = c."""
     left, right = left_of(match, 4), right_of(match, 4)
     operator = r"[=<>≤≥≠±≈+×÷→*]"
     beside = re.search(rf"{operator} ?$", left) or re.match(rf" ?{operator}", right)
@@ -49,6 +50,7 @@ def read_lone_letter(match: re.Match[str]) -> Reading:
 
 
 def read_operator(match: re.Match[str]) -> Reading:
+    """Mathematics: a sign such as +, =, < or ≤."""
     sign = match.group()
     if sign in ("<", ">") and not (re.search(r"\w ?$", left_of(match, 2)) and re.match(r" ?[\w-]", right_of(match, 2))):
         return None
@@ -56,6 +58,7 @@ def read_operator(match: re.Match[str]) -> Reading:
 
 
 def read_star(match: re.Match[str]) -> Reading:
+    """The sign *: "times" between numbers, "star" where it is dialed."""
     if RE_DIALED.search(left_of(match, 40)):
         return "star"
     between = re.search(r"\d ?$", left_of(match, 2)) and re.match(r" ?\d", right_of(match, 2))
@@ -63,40 +66,45 @@ def read_star(match: re.Match[str]) -> Reading:
 
 
 def read_slash(match: re.Match[str]) -> Reading:
-    """Between numbers a division; between words nothing is said."""
+    """The sign /: between numbers a division; between words nothing is said."""
     if re.search(r"\d ?$", left_of(match, 2)) and re.match(r" ?\d", right_of(match, 2)):
         return "divided by"
     return None
 
 
 def read_about(match: re.Match[str]) -> Reading:
+    """The sign ~ before a number: "about"."""
     return "about" if re.match(r"\s?\$?\d", right_of(match, 3)) else None
 
 
 def read_number_sign(match: re.Match[str]) -> Reading:
+    """The sign # before a number: "number"."""
     return "number"
 
 
 def read_pound_key(match: re.Match[str]) -> Reading:
+    """The sign # where it is dialed: "pound"."""
     return "pound" if RE_DIALED.search(left_of(match, 40)) else None
 
 
 def read_subtraction(match: re.Match[str]) -> Reading:
-    """x - 5, 3x - 5."""
+    """Mathematics: the minus sign of x - 5, 3x - 5."""
     return "minus" if re.search(r"(?:(?:^|[\s(+*/=])[a-z]|\dx|\^\d|[²³]) $", left_of(match, 4)) else None
 
 
 def read_function(match: re.Match[str]) -> Reading:
-    """f(x)"""
+    """Mathematics: a function, f(x)."""
     return f"{named(match[1])} of {named(match[2])}"
 
 
 def read_greek(match: re.Match[str]) -> Reading:
+    """A Greek letter of mathematics by its name."""
     name = unicodedata.name(match.group(), "").lower().split()
     return name[-1] if name[:1] == ["greek"] else None
 
 
 def read_exponential(match: re.Match[str]) -> Reading:
+    """Mathematics: powers of ten such as 6e23."""
     return f"{cardinal(int(match[1]))} times ten {power(int(match[2]))}" if abs(int(match[2])) > 3 else None
 
 

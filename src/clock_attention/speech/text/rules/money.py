@@ -56,12 +56,13 @@ NO_NOUN = word_set(
 
 
 def described(match: re.Match[str]) -> bool:
-    """Whether the amount describes a noun: "a $5 bill", where the currency is said in the singular."""
+    """Money: whether the amount describes a noun, as in "a $5 bill", where the currency is in the singular."""
     noun = after_closely(match)
     return before_closely(match).lower() in ARTICLES and bool(noun) and noun.lower() not in NO_NOUN
 
 
 def amount(written: str, currency: str, country: str, singular: bool) -> str:
+    """An amount of money in words: units and hundredths."""
     one, several, hundredth, hundredths = CURRENCIES[currency]
     if country:
         one, several = f"{country} {one}", f"{country} {several}"
@@ -76,6 +77,7 @@ def amount(written: str, currency: str, country: str, singular: bool) -> str:
 
 
 def read_money(match: re.Match[str]) -> Reading:
+    """Money with the sign before the amount: $5, -€3.50, US$2 million."""
     written, sign = match["amount"], match["sign"]
     country = COUNTRIES.get(match["country"] or "", "")
     minus = "minus " if match["minus"] else ""
@@ -91,6 +93,7 @@ def read_money(match: re.Match[str]) -> Reading:
 
 
 def read_money_range(match: re.Match[str]) -> Reading:
+    """A range of money: $5–10 million."""
     one, several = CURRENCIES[match["sign"]][:2]
     scale = match["scale"] or SCALES.get((match["short"] or "").lower(), "")
     name = one if described(match) else several
@@ -103,12 +106,12 @@ def read_money_range(match: re.Match[str]) -> Reading:
 
 
 def read_money_after(match: re.Match[str]) -> Reading:
-    """The currency after the amount: 10 €, 50¢, 100 USD."""
+    """Money with the currency after the amount: 10 €, 50¢, 100 USD."""
     return amount(match["amount"], match["sign"], "", described(match))
 
 
 def read_per(match: re.Match[str]) -> Reading:
-    """The slash of $20/hr, 10 km/day."""
+    """The slash after money or a measure: $20/hr, 10 km/day."""
     return "per" if re.search(r"[\w%]$", left_of(match, 1)) and re.search(r"[$£€¥\d]", left_of(match, 16)) else None
 
 

@@ -1,4 +1,4 @@
-"""Signs of numbers, and the dash between two of them."""
+"""Ranges of numbers: the dash between two of them; and their signs."""
 
 from __future__ import annotations
 
@@ -13,16 +13,17 @@ RE_HOURS = re.compile(r"\b(?:[Ff]rom|[Oo]pen|[Hh]ours:?|[Ww]ork(?:s|ing|ed)?) \d
 
 
 def read_minus(match: re.Match[str]) -> Reading:
-    """The sign of a number, not a dash within a word or a range."""
+    """The minus sign of a number, not the dash of a range or within a word."""
     return "minus" if re.search(r"(^|[\s(\[=<>*/,×÷])$", left_of(match, 1)) else None
 
 
 def read_plus(match: re.Match[str]) -> Reading:
+    """The plus sign of a number."""
     return "plus"
 
 
 def read_range(match: re.Match[str]) -> Reading:
-    """The dash between two numbers: "to", or nothing in a score."""
+    """A range: the dash between two numbers, "to", or nothing in a score."""
     left, right = left_of(match, 24), right_of(match, 24)
     number = r"(?:\d[\d,.]*|[A-Z])"
     if re.search(r"[\d½¼¾⅓⅔]\s?(?:%|[ap]\.?m\.?|°[CF]?)?$", left, re.I) and re.match(r"[$£€-]?[\d½¼¾⅓⅔]", right):
@@ -46,19 +47,19 @@ def read_range(match: re.Match[str]) -> Reading:
 
 
 def high(left: str, right: str) -> bool:
-    """Whether both numbers have three digits: 110-102 is said with "to" in a score too."""
+    """Ranges or scores: whether both numbers have three digits; 110-102 is said with "to" in a score too."""
     return re.search(r"(?<!\d)\d{3}$", left) is not None and re.match(r"\d{3}(?!\d)", right) is not None
 
 
 def falling(left: str, right: str) -> bool:
-    """Whether the number before a dash is no smaller than the one after it, as in 50-50: a score, not a range."""
+    """A range or a score: whether the number before the dash is no smaller than the one after it, as in 50-50."""
     previous = re.search(r"(?<![\d:.,])(\d{1,3}(?:\.\d{1,3})?)$", left)
     following = re.match(r"(\d{1,3}(?:\.\d{1,3})?)(?![\d:])", right)
     return previous is not None and following is not None and float(previous[1]) >= float(following[1])
 
 
 def read_hyphen(match: re.Match[str]) -> Reading:
-    """The hyphen of "3-year-old" is not said."""
+    """Not a range: the hyphen of "3-year-old" is not said."""
     return [Part("-", "", Kind.MARK)] if left_of(match, 1).isdigit() else None
 
 

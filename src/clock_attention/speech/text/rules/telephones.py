@@ -15,7 +15,7 @@ COUNTED_FROM = word_set("from between pages page years lines about around of app
 
 
 def groups(match: re.Match[str]) -> list[Part]:
-    """One part for each group of digits, with a comma between."""
+    """A telephone number's groups of digits, with a comma between."""
     written = re.findall(r"\+?\(?\d+\)?", match.group())
     parts: list[Part] = []
     for place, group in enumerate(written):
@@ -27,18 +27,19 @@ def groups(match: re.Match[str]) -> list[Part]:
 
 
 def read_international(match: re.Match[str]) -> Reading:
+    """An international telephone number."""
     return groups(match) if sum(character.isdigit() for character in match.group()) >= 8 else None
 
 
 def read_local(match: re.Match[str]) -> Reading:
-    """555-0123, unless both are round numbers or something is counted: 500-1000."""
+    """A local telephone number: 555-0123, unless both are round or something is counted: 500-1000."""
     first, last = match.group().split("-")
     is_round = last[0] != "0" and int(first) % 10 == int(last) % 10 == 0
     return None if is_round or before(match).lower() in COUNTED_FROM else groups(match)
 
 
 def read_short(match: re.Match[str]) -> Reading:
-    """An emergency number. 911 is one wherever nothing is counted."""
+    """An emergency telephone number. 911 is one wherever nothing is counted."""
     called = before(match).lower() in CALLING or after_closely(match).lower() in ANSWERING
     counted = after_closely(match).islower() and after_closely(match).endswith(("s", "people", "men", "women"))
     alone = match.group() == "911" and not counted and before(match) != "Porsche"

@@ -26,6 +26,7 @@ SCRIPTURE = word_set(
 
 
 def read_time_of_day(match: re.Match[str]) -> Reading:
+    """A time of day: 3:45, 15:00."""
     hours, minutes = int(match[1]), int(match[2])
     if hours > 24 or minutes > 59:
         return None
@@ -38,25 +39,25 @@ def read_time_of_day(match: re.Match[str]) -> Reading:
 
 
 def read_stopwatch(match: re.Match[str]) -> Reading:
-    """2:05:30 as a duration."""
+    """A time as a duration: 2:05:30."""
     named = ((int(match[1]), "hour"), (int(match[2]), "minute"), (int(match[3]), "second"))
     words = [f"{cardinal(count)} {unit}{'' if count == 1 else 's'}" for count, unit in named if count]
     return " and ".join([" ".join(words[:-1]), words[-1]]) if len(words) > 1 else "".join(words) or "zero seconds"
 
 
 def read_split_time(match: re.Match[str]) -> Reading:
-    """3:43.13, of a runner."""
+    """A time of a runner: 3:43.13."""
     return f"{cardinal(int(match[1]))} {two_digits(int(match[2]))} point {digits(match[3])}"
 
 
 def read_ratio(match: re.Match[str]) -> Reading:
-    """16:9, 1.78:1; Matthew 5:3 is a chapter and a verse."""
+    """A ratio, not a time: 16:9, 1.78:1; Matthew 5:3 is a chapter and a verse."""
     to = " " if before_closely(match) in SCRIPTURE else " to "
     return f"{decimal(match[1])}{to}{decimal(match[2])}"
 
 
 def read_military(match: re.Match[str]) -> Reading:
-    """at 0645, 1430 hours."""
+    """Military time: at 0645, 1430 hours."""
     hours, minutes = match[1], int(match[2])
     named = re.match(r" (?:hours|hrs)\b", right_of(match)) is not None
     if int(hours) > 23 or not (named or (hours[0] == "0" and before_closely(match).lower() in TIMED)):
@@ -67,13 +68,14 @@ def read_military(match: re.Match[str]) -> Reading:
 
 
 def read_half_of_day(match: re.Match[str]) -> Reading:
-    """a.m. or p.m., after a number only; "am" alone is a verb."""
+    """The half of a time of day: a.m. or p.m., after a number only; "am" alone is a verb."""
     if not re.search(r"\d\s?$", left_of(match, 2)):
         return None
     return with_stop(match, f"{match[1].upper()}.M.")
 
 
 def read_hours_and_minutes(match: re.Match[str]) -> Reading:
+    """A time as a duration with units: 2h, 2h30m, 1h 5min 20s."""
     parts = []
     for count, unit, name in (
         (match[1], match[2], "hour"),

@@ -1,4 +1,4 @@
-"""Units of measurement: written form → one, several."""
+"""Names of units of measurement: written form → one, several."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import re
 
 
 def regular(one: str) -> tuple[str, str]:
+    """A unit's name and its regular plural."""
     return one, one + "s"
 
 

@@ -26,7 +26,7 @@ RE_LABEL_PIECE = re.compile(r"[A-Z]?[a-z]{1,60}|[A-Z]{1,60}|\d{1,60}|[^\W\d_]{1,
 
 
 def read_address(written: str) -> str:
-    """ "jane_doe99@example.co.uk" → "jane underscore doe ninety nine at example dot co dot U.K." """
+    """A web or mail address: "jane_doe99@example.com" → "jane underscore doe ninety nine at example dot com"."""
     words = []
     for piece in RE_LABEL_PIECE.findall(written):
         if piece.isdecimal():
@@ -39,6 +39,7 @@ def read_address(written: str) -> str:
 
 
 def read_label(piece: str) -> str:
+    """One part of a web address: a word, or letters by name."""
     lower = piece.lower()
     if lower in SAID:
         return {"jpg": "jpeg"}.get(lower, lower)
@@ -48,26 +49,27 @@ def read_label(piece: str) -> str:
 
 
 def read_url(match: re.Match[str]) -> str:
-    """Without the scheme, which nobody says."""
+    """A web address without the scheme, which nobody says."""
     return read_address(re.sub(r"^(?:https?|ftp)://", "", match.group(), flags=re.IGNORECASE).rstrip("/"))
 
 
 def read_file_name(match: re.Match[str]) -> str:
+    """A file name: report_v2.pdf."""
     return read_address(match.group())
 
 
 def read_path(match: re.Match[str]) -> str:
-    """/etc/hosts, C:\\Users"""
+    r"""The path of a file: /etc/hosts, C:\Users"""
     return read_address(match.group())
 
 
 def read_option(match: re.Match[str]) -> str | None:
-    """--seed=42 of a command line."""
+    """An option of a command line: --seed=42."""
     return "dash dash" if left_of(match, 1) in ("", " ", '"') else None
 
 
 def read_suffix(match: re.Match[str]) -> str | None:
-    """ ".com", ".NET", ".pdf": only where nothing stands before the dot."""
+    """The suffix of a file or web address, ".com", ".NET", ".pdf": only where nothing stands before the dot."""
     if left_of(match, 1).isalnum() or left_of(match, 1) == ".":
         return None
     name = match[1]
@@ -75,6 +77,7 @@ def read_suffix(match: re.Match[str]) -> str | None:
 
 
 def read_four_numbers(match: re.Match[str]) -> str | None:
+    """An IP address."""
     parts = match.group().split(".")
     if any(int(part) > 255 for part in parts):
         return None
@@ -84,11 +87,13 @@ def read_four_numbers(match: re.Match[str]) -> str | None:
 
 
 def read_version(match: re.Match[str]) -> str:
+    """A version number: v2.0.1."""
     numbers = [cardinal(int(part)) if part == "0" or part[0] != "0" else digits(part) for part in match[2].split(".")]
     return ("version " if match[1] else "") + " point ".join(numbers)
 
 
 def read_handle(match: re.Match[str]) -> str | None:
+    """A handle or hashtag: @someone, #topic."""
     if left_of(match, 1).isalnum():
         return None
     return ("at " if match.group()[0] == "@" else "hashtag ") + read_address(match.group()[1:])

@@ -1,4 +1,4 @@
-"""Words, the marks between them, and the ends of lines."""
+"""Plain words, the punctuation marks between them, and the ends of lines."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ LETTERS = rf"[^\W\d_]{{1,{LONGEST_WORD}}}"
 
 
 def read_break(match: re.Match[str]) -> Reading:
+    """The end of a line or of a paragraph."""
     paragraph = match.group().count("\n") > 1
     return [Part(match.group(), "\n\n" if paragraph else "\n", Kind.BREAK, ends_sentence=True)]
 
@@ -39,12 +40,12 @@ def read_common(match: re.Match[str]) -> Reading:
 
 
 def read_optional_plural(match: re.Match[str]) -> Reading:
-    """cat(s)"""
+    """A word with an optional plural: cat(s)"""
     return match[1] + match[2]
 
 
 def read_clipped(match: re.Match[str]) -> Reading:
-    """'tis, rock 'n' roll: the apostrophe belongs to the word."""
+    """A clipped word: 'tis, rock 'n' roll; the apostrophe belongs to it."""
     if left_of(match, 1).isalnum():
         return None
     word = match[1]
@@ -52,7 +53,7 @@ def read_clipped(match: re.Match[str]) -> Reading:
 
 
 def read_stop(match: re.Match[str]) -> Reading:
-    """Marks that may end a sentence, with the quotes and brackets that close after them."""
+    """Punctuation marks that may end a sentence, with the quotes and brackets that close after them."""
     marks = match.group()
     ends = begins_sentence(match.string, match.end(), after_abbreviation=False)
     if "?" in marks:
@@ -67,6 +68,7 @@ def read_stop(match: re.Match[str]) -> Reading:
 
 
 def read_pause(match: re.Match[str]) -> Reading:
+    """A punctuation mark that is a pause: comma, semicolon, colon."""
     return match.group()[0]
 
 
@@ -78,10 +80,12 @@ def read_dash(match: re.Match[str]) -> Reading:
 
 
 def read_bracket(match: re.Match[str]) -> Reading:
+    """A bracket: a pause like a comma."""
     return ","
 
 
 def read_nothing(match: re.Match[str]) -> Reading:
+    """A punctuation mark that is not said."""
     return ""
 
 
