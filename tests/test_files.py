@@ -9,11 +9,14 @@ import pytest
 
 from clock_attention.files import (
     LockedError,
+    check_ending,
     check_writable,
     locked,
     make_folder,
+    read_utf8,
     replacing,
     temporary_name,
+    visible_files,
     write_atomically,
 )
 
@@ -111,3 +114,26 @@ def test_unwritable_places_are_refused_before_any_work(tmp_path):
         with pytest.raises(ValueError, match=complaint):
             check_writable(path)
     assert check_writable(str(tmp_path / "a.txt")) == tmp_path / "a.txt"
+
+
+def test_links_in_a_circle_come_to_an_end(tmp_path):
+    folder = tmp_path / "recordings"
+    (folder / "a").mkdir(parents=True)
+    (folder / "a" / "x.wav").touch()
+    (tmp_path / "outside.wav").touch()
+    for name, target in (("up", ".."), ("self", "."), ("a/back", "../a"), ("again", "a"), ("loop", "loop")):
+        (folder / name).symlink_to(target)
+    os.mkfifo(folder / "pipe.wav")  # opening it would wait for somebody who writes
+    assert [path.resolve() for path in visible_files(folder)] == [folder / "a" / "x.wav"]
+
+
+def test_other_encodings_are_refused_with_a_way_out(tmp_path):
+    (tmp_path / "x.csv").write_bytes("a|déjà".encode("latin1"))
+    with pytest.raises(ValueError, match=r"is not UTF-8 \(byte 3\): convert it, e\.g\. with iconv"):
+        read_utf8(tmp_path / "x.csv")
+
+
+def test_endings_are_checked_in_any_case(tmp_path):
+    assert check_ending(tmp_path / "x.NPY", (".npy",)).name == "x.NPY"
+    with pytest.raises(ValueError, match=r"x\.txt: expected a name ending in \.npy, \.npz"):
+        check_ending(tmp_path / "x.txt", (".npy", ".npz"))

@@ -6,6 +6,8 @@ import time
 
 import pytest
 
+from clock_attention.processes import is_alive
+
 CODE = """
 import multiprocessing, os, signal, time
 
@@ -44,3 +46,13 @@ def alive(process: int) -> bool:
             return file.read().rpartition(")")[2].split()[0] != "Z"
     except FileNotFoundError:
         return False
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="processes cannot be asked for there")
+def test_a_process_is_alive_until_it_was_collected():
+    process = subprocess.Popen([sys.executable, "-c", ""])
+    assert is_alive(process.pid)
+    process.wait()
+    assert not is_alive(process.pid)
+    assert is_alive(os.getpid())
+    assert not is_alive(10**30)

@@ -1,4 +1,4 @@
-"""Files that are complete or absent, locks of folders, temporary files and what killed processes left of them."""
+"""Files: written completely or not at all, locked, temporary, left over by killed processes, listed, read as UTF-8."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import re
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
@@ -59,6 +59,42 @@ def check_writable(path: str | Path) -> Path:
     if not os.access(path.parent, os.W_OK):
         raise ValueError(f"{path}: the folder {path.parent} is not writable")
     return path
+
+
+def check_ending(path: str | Path, endings: Sequence[str]) -> Path:
+    """The path of a file to write, if its name has one of these endings and it can be written."""
+    path = Path(path)
+    if path.suffix.lower() not in [ending.lower() for ending in endings]:
+        raise ValueError(f"{path}: expected a name ending in {', '.join(endings)}")
+    return check_writable(path)
+
+
+def read_utf8(path: Path) -> str:
+    """The text of a file, which must be UTF-8."""
+    try:
+        return path.read_bytes().decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ValueError(
+            f"{path} is not UTF-8 (byte {error.start}): convert it, e.g. with iconv -f latin1 -t utf-8"
+        ) from None
+
+
+def visible_files(folder: Path) -> Iterator[Path]:
+    """Files in a folder and below: none hidden, links to folders followed once and never in circles."""
+    place = folder.resolve()
+    yield from _visible_below(folder, {place, *place.parents})
+
+
+def _visible_below(folder: Path, seen: set[Path]) -> Iterator[Path]:
+    """Files below one folder; folders that were seen are not entered again."""
+    for path in folder.iterdir():
+        if path.name.startswith("."):
+            continue
+        if path.is_file():  # no pipes and devices, which have no end
+            yield path
+        elif path.is_dir() and (place := path.resolve()) not in seen:
+            seen.add(place)
+            yield from _visible_below(path, seen)
 
 
 def make_folder(path: Path) -> Path:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clock_attention.speech.corpus.metadata import check_row, id_fault, read_table, read_utf8, short
+from clock_attention.speech.corpus.metadata import check_row, id_fault, read_table, short
 
 
 @given(st.text(st.characters(categories=("Ll", "Lu", "Nd")), min_size=1, max_size=40))
@@ -39,9 +39,3 @@ def test_each_fault_of_a_row_is_named():
     assert reasons == ["duplicate id", "malformed row", "bad id", "malformed row"]
     assert known == {"a"}
     assert short("n" * 100) == "n" * 60 + "…"
-
-
-def test_other_encodings_are_refused_with_a_way_out(tmp_path):
-    (tmp_path / "x.csv").write_bytes("a|déjà".encode("latin1"))
-    with pytest.raises(ValueError, match=r"is not UTF-8 \(byte 3\): convert it, e\.g\. with iconv"):
-        read_utf8(tmp_path / "x.csv")

@@ -7,7 +7,7 @@ import pytest
 import soundfile
 import torch
 
-from clock_attention.speech.voice.speech_files import MelFile, Outputs, check_ending
+from clock_attention.speech.voice.speech_files import MelFile, Outputs
 from clock_attention.speech.voice.voice import Voice
 from tests.speech.voice.test_synthesis import Hum
 from tests.speech.voices import tiny_voice
@@ -66,4 +66,3 @@ def test_names_are_checked_before_anything_is_spoken(tmp_path):
     for options in ({"mel": tmp_path / "x.txt"}, {"timestamps": tmp_path / "x.doc"}, {"plot": tmp_path / "x.gif"}):
         with pytest.raises(ValueError, match="expected a name ending in"):
             Outputs(tmp_path / "x.wav", **options)
-    assert check_ending(tmp_path / "x.NPY", (".npy",)).name == "x.NPY"

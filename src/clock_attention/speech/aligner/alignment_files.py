@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from clock_attention.files import check_writable
+from clock_attention.files import check_ending
 from clock_attention.speech.aligner.results import AlignedRecording
 from clock_attention.speech.text.phonemes import Phonemizer, UnreadableTextError
 from clock_attention.speech.text.sentences import in_parts
@@ -18,9 +18,7 @@ CUES = ("lines", "words")
 
 def check_format(path: Path) -> Path:
     """A path that an alignment file can have, or an error that says why not."""
-    if path.suffix.lower() not in [ending.lower() for ending in FORMATS]:
-        raise ValueError(f"{path}: expected a name ending in {', '.join(FORMATS)}")
-    return check_writable(path)
+    return check_ending(path, FORMATS)
 
 
 def save_alignment(

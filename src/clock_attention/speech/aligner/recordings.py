@@ -7,10 +7,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from clock_attention.files import read_utf8, visible_files
 from clock_attention.speech.corpus.ljspeech import SUFFIXES, read_folder
-from clock_attention.speech.corpus.metadata import read_utf8
 from clock_attention.speech.corpus.recording_checks import Recording
-from clock_attention.speech.corpus.sources import visible
 from clock_attention.speech.corpus.store import Rejection
 
 # A .lab may also hold labels, such as those that `align` writes; a .txt beside it is then the transcript.
@@ -60,7 +59,7 @@ def find_recordings(inputs: Sequence[str | Path]) -> FoundRecordings:
 
 def search(folder: Path) -> tuple[list[Recording], list[Rejection], list[Path]]:
     """Recordings to align below a folder: audio with transcripts, and transcripts without audio; none hidden."""
-    files = sorted(path for path in visible(folder) if path.suffix.lower() in (*SUFFIXES, *TRANSCRIPTS))
+    files = sorted(path for path in visible_files(folder) if path.suffix.lower() in (*SUFFIXES, *TRANSCRIPTS))
     audio = [path for path in files if path.suffix.lower() in SUFFIXES]
     good, bad = paired(audio, folder)
     stems = {path.with_suffix("") for path in audio}

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from clock_attention.files import check_writable, replacing
+from clock_attention.files import check_ending, replacing
 from clock_attention.speech.audio.wave import Wave
 from clock_attention.timestamps import Interval
 
@@ -25,9 +25,7 @@ ATTENTION = ["#ffffff", "#d3e3f1", "#7fb2d9", "#2a6fae", "#0b2a52"]
 
 def check_figure_path(path: str | Path) -> Path:
     """A path that a figure can be written to, or an error that says why not."""
-    if Path(path).suffix.lower() not in FORMATS:
-        raise ValueError(f"{path}: expected a name ending in {', '.join(FORMATS)}")
-    return check_writable(path)
+    return check_ending(path, FORMATS)
 
 
 def empty_figure(width: float, height: float) -> Figure:

@@ -10,6 +10,7 @@ import unicodedata
 from collections.abc import Iterator
 from pathlib import Path
 
+from clock_attention.files import read_utf8
 from clock_attention.speech.corpus.store import Rejection
 
 LONGEST_ID = 200  # bytes; file systems allow 255, and suffixes are added
@@ -55,13 +56,3 @@ def check_row(number: int, columns: list[str], known: set[str]) -> Rejection | N
 def short(name: str) -> str:
     """An id of a metadata table, shortened for messages."""
     return name if len(name) <= 60 else name[:60] + "…"
-
-
-def read_utf8(path: Path) -> str:
-    """The text of a metadata table or transcript, which must be UTF-8."""
-    try:
-        return path.read_bytes().decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise ValueError(
-            f"{path} is not UTF-8 (byte {error.start}): convert it, e.g. with iconv -f latin1 -t utf-8"
-        ) from None

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from clock_attention.files import read_utf8, visible_files
 from clock_attention.speech.audio.sound_reading import FOREIGN
 from clock_attention.speech.corpus.ljspeech import SUFFIXES, read_folder
-from clock_attention.speech.corpus.metadata import id_fault, read_utf8
+from clock_attention.speech.corpus.metadata import id_fault
 from clock_attention.speech.corpus.store import Rejection
 
 AUDIO = frozenset({*SUFFIXES, *FOREIGN, ".opus", ".aiff", ".aif"})
@@ -41,7 +41,7 @@ def find_sources(folder: str | Path) -> tuple[list[Source], list[Rejection]]:
         return [Source(row.id, row.path, row.text) for row in recordings if row.path], rejected + missing
     sources, rejected = [], []
     known: set[str] = set()
-    for path in sorted(path for path in visible(folder) if path.suffix.lower() in AUDIO):
+    for path in sorted(path for path in visible_files(folder) if path.suffix.lower() in AUDIO):
         name = plain_id(path.relative_to(folder).with_suffix("").as_posix())
         if fault := id_fault(name):
             rejected.append(Rejection(name, "bad id", fault))
@@ -57,24 +57,6 @@ def find_sources(folder: str | Path) -> tuple[list[Source], list[Rejection]]:
             "name, or a metadata.csv with lines `id|text` beside a folder wavs/"
         )
     return sources, rejected
-
-
-def visible(folder: Path) -> Iterator[Path]:
-    """Files of sources in a folder and below: none hidden, links to folders followed once and never in circles."""
-    place = folder.resolve()
-    yield from visible_below(folder, {place, *place.parents})
-
-
-def visible_below(folder: Path, seen: set[Path]) -> Iterator[Path]:
-    """Files of sources below one folder; folders that were seen are not entered again."""
-    for path in folder.iterdir():
-        if path.name.startswith("."):
-            continue
-        if path.is_file():  # no pipes and devices, which have no end
-            yield path
-        elif path.is_dir() and (place := path.resolve()) not in seen:
-            seen.add(place)
-            yield from visible_below(path, seen)
 
 
 def text_beside(path: Path) -> str | None:

@@ -11,7 +11,7 @@ from typing import Any, BinaryIO
 import numpy as np
 from torch import Tensor
 
-from clock_attention.files import check_writable, temporary_name
+from clock_attention.files import check_ending, temporary_name
 from clock_attention.speech.audio.sound_writing import SoundFile, SoundPipe, check_sound_path
 from clock_attention.speech.text.timestamp_tiers import save_speech_timestamps
 from clock_attention.speech.voice.speech import Speech, join
@@ -128,10 +128,3 @@ class Outputs:
             save_speech_timestamps(self.timestamps, self._tiers, self.seconds)
         if self.plot is not None:
             join(self._shown, " ".join(piece.text for piece in self._shown)).plot(self.plot)
-
-
-def check_ending(path: Path, endings: tuple[str, ...]) -> Path:
-    """A path that a file of spoken text can have: with one of these endings, and writable."""
-    if path.suffix.lower() not in [ending.lower() for ending in endings]:
-        raise ValueError(f"{path}: expected a name ending in {', '.join(endings)}")
-    return check_writable(path)
