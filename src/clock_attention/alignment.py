@@ -100,6 +100,7 @@ def monotone_path(scores: Tensor | ArrayLike) -> IntArray:
 
 # One vectorised row at a time: as fast as compiled loops at these sizes, and the first call needs no compiler.
 def _stay_or_advance(scores: FloatArray) -> IntArray:
+    """The best monotone path of `monotone_path` where S ≥ T: each step stays or moves to the next key."""
     queries, keys = scores.shape
     advanced = np.zeros((queries, keys), np.bool_)
     best = np.full(keys, -np.inf)  # keys that cannot be reached yet stay at −∞
@@ -117,6 +118,7 @@ def _stay_or_advance(scores: FloatArray) -> IntArray:
 
 
 def _always_advance(scores: FloatArray) -> IntArray:
+    """The best monotone path of `monotone_path` where S < T: each step moves on by one key or more."""
     queries, keys = scores.shape
     came_from = np.zeros((queries, keys), np.int32)
     best = scores[0].copy()
@@ -134,7 +136,7 @@ def _always_advance(scores: FloatArray) -> IntArray:
 
 
 def path_durations(path: ArrayLike, keys: int) -> IntArray:
-    """How many queries the path spends on each key; sums to S exactly.  (S,) → (T,)"""
+    """Durations along a monotone path: how many queries it spends on each key; sums to S exactly.  (S,) → (T,)"""
     steps = np.asarray(path)
     if steps.ndim != 1 or not np.issubdtype(steps.dtype, np.integer) or ((steps < 0) | (steps >= keys)).any():
         raise ValueError(f"path: got {steps!r}, expected (S,) integers between 0 and {keys - 1}")
@@ -147,7 +149,7 @@ def durations(
     key_lengths: int | Tensor | ArrayLike | None = None,
     heads: str = "mean",
 ) -> list[IntArray]:
-    """Queries spent on each key along the best monotone path, one (T,) array per item of a batch."""
+    """Durations along the best monotone path, queries spent on each key, one (T,) array per item of a batch."""
     matrices = attention_matrices(weights, query_lengths, key_lengths, heads)
     return [path_durations(path_from_weights(matrix), matrix.shape[1]) for matrix in matrices]
 
@@ -167,8 +169,7 @@ def crossing_times(weights: Tensor | ArrayLike) -> FloatArray:
 
 
 def whole_durations(ends: ArrayLike, steps: int) -> IntArray:
-    """Whole steps of each key from the times at which keys end; they sum to `steps`, at least one each if there are
-    as many steps as keys.  (T,) → (T,)"""
+    """Durations in whole steps, from the times at which keys end; they sum to `steps`, one each if possible."""
     times = np.asarray(ends, dtype=np.float64)
     if times.ndim != 1 or not len(times) or not np.isfinite(times).all() or (np.diff(times) < 0).any():
         raise ValueError(f"ends: got {times!r}, expected (T,) times that never decrease")
@@ -184,7 +185,7 @@ def whole_durations(ends: ArrayLike, steps: int) -> IntArray:
 
 @dataclass(frozen=True)
 class Quality:
-    """How well one attention matrix aligns. Made by `measure_quality`, which defines each number."""
+    """Alignment quality of one attention matrix. Made by `measure_quality`, which defines each number."""
 
     queries: int
     keys: int
@@ -219,7 +220,7 @@ def measure_quality(
     required: Sequence[bool] | ArrayLike | None = None,
     content: Tensor | ArrayLike | None = None,
 ) -> Quality:
-    """Measure the soft attention of one (S, T) matrix; the hard path plays no part, it would hide every fault.
+    """Alignment quality of one soft attention matrix (S, T); the hard path would hide every fault.
 
     Rows are normalised first; rows without any weight (a query with every key masked) are left out.
     `required` (T,) says which keys must be attended, for sources with steps that may be passed over (punctuation).
@@ -266,12 +267,12 @@ def measure_quality(
 
 
 def focus_rate(weights: FloatArray) -> float:
-    """Mean over queries of the largest weight."""
+    """Alignment quality: mean over queries of the largest weight."""
     return float(_attending_rows(weights)[1].max(1).mean())
 
 
 def diagonal_deviation(weights: FloatArray) -> float:
-    """Mean of |(s+½)/S − (t+½)/T| under the weights: how far, in shares of the whole, attention is off the diagonal."""
+    """Alignment quality: mean of |(s+½)/S − (t+½)/T| under the weights, how far attention is off the diagonal."""
     queries, keys = weights.shape
     attended, rows = _attending_rows(weights)
     target = (np.flatnonzero(attended) + 0.5) / queries
@@ -280,7 +281,7 @@ def diagonal_deviation(weights: FloatArray) -> float:
 
 
 def content_rank(weights: FloatArray, content: FloatArray) -> float:
-    """Mean under the weights of the share of other keys that fit the query worse; keys that fit as well count half."""
+    """Alignment quality: mean under the weights of the share of other keys that fit worse; ties count half."""
     if content.shape != weights.shape or np.isnan(content).any():
         raise ValueError(
             f"content: got shape {content.shape}{' with NaN' if np.isnan(content).any() else ''}, expected a score for "
@@ -298,7 +299,7 @@ def content_rank(weights: FloatArray, content: FloatArray) -> float:
 
 
 def _attending_rows(weights: FloatArray) -> tuple[NDArray[np.bool_], FloatArray]:
-    """Which rows have any weight, and those rows normalised."""
+    """For alignment quality: which rows of attention have any weight, and those rows normalised."""
     totals = weights.sum(1)
     attended = totals > 0
     if not attended.any():
@@ -307,12 +308,14 @@ def _attending_rows(weights: FloatArray) -> tuple[NDArray[np.bool_], FloatArray]
 
 
 def _floats(values: Tensor | ArrayLike) -> FloatArray:
+    """Attention weights or clocks as an fp64 array, for alignment."""
     if isinstance(values, Tensor):
         return values.detach().double().cpu().numpy()
     return np.asarray(values, dtype=np.float64)
 
 
 def _check_weights(weights: FloatArray) -> FloatArray:
+    """Refuse attention weights that cannot be aligned."""
     if weights.ndim != 2 or 0 in weights.shape:
         raise ValueError(
             f"weights: got shape {weights.shape}, expected one non-empty (S, T) matrix; "
@@ -327,6 +330,7 @@ def _check_weights(weights: FloatArray) -> FloatArray:
 
 
 def _lengths(name: str, lengths: int | Tensor | ArrayLike | None, batch: int, longest: int) -> list[int]:
+    """For alignment: lengths of a batch's items, checked."""
     if lengths is None:
         return [longest] * batch
     array = np.atleast_1d(lengths.detach().cpu().numpy() if isinstance(lengths, Tensor) else np.asarray(lengths))

@@ -1,4 +1,4 @@
-"""What `ClockAttention` does for torch's other parts: state dicts of `nn.MultiheadAttention`, and FSDP2."""
+"""Compatibility of `ClockAttention` with torch's other parts: state dicts of `nn.MultiheadAttention`, and FSDP2."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Method = TypeVar("Method", bound=Callable[..., Any])
 
 
 def gathered(method: Method) -> Method:
-    """A method that FSDP2 gathers the parameters for, as it does for `forward`; other methods have to be registered."""
+    """Compatibility with FSDP2: a method that parameters are gathered for, as for `forward`."""
     name = method.__name__
 
     @functools.wraps(method)
@@ -28,7 +28,7 @@ def gathered(method: Method) -> Method:
 
 
 def take_multihead_weights(module: nn.Module, state_dict: dict[str, Any], prefix: str) -> None:
-    """Rename, in place, the projections in a state dict of `nn.MultiheadAttention`; what it lacks stays as it is."""
+    """Compatibility with `nn.MultiheadAttention`: rename projections in its state dict, in place."""
     names = ("q_proj", "k_proj", "v_proj")
     joint, separate = prefix + "in_proj_weight", [f"{prefix}{name}_weight" for name in names]
     if joint in state_dict:

@@ -1,4 +1,4 @@
-"""Features and padding masks as they come to a module: checked, and in one form."""
+"""Padding of a module's inputs: features and padding masks, checked and in one form."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from clock_attention.attention import valid_steps
 
 
 def check_features(name: str, x: Tensor, dimensions: int, width: int) -> None:
+    """Refuse features given to a module whose shape or type is wrong, before their padding is looked at."""
     if x.dim() != dimensions or x.shape[-1] != width:
         layout = f"(batch, steps, {width})" if dimensions == 3 else f"(steps, {width}), or (batch, steps, {width})"
         raise ValueError(f"{name}: got shape {tuple(x.shape)}, expected {layout}")
@@ -17,21 +18,21 @@ def check_features(name: str, x: Tensor, dimensions: int, width: int) -> None:
 
 
 def blanked(name: str, x: Tensor, padding: Tensor | None) -> Tensor:
-    """Zeros where there is padding (B, L): whatever stands there must not reach the projections' gradients."""
+    """Padding blanked: zeros in (B, L), so that what stands there does not reach the projections' gradients."""
     if padding is None:
         return x
     return x.masked_fill(~steps_in(name, padding, x)[..., None], 0.0)
 
 
 def steps_in(name: str, padding: Tensor | None, x: Tensor) -> Tensor:
-    """The valid steps (B, L) of features (B, L, E)."""
+    """The steps (B, L) of features (B, L, E) that are not padding."""
     if padding is None:
         return torch.ones(x.shape[:2], dtype=torch.bool, device=x.device)
     return valid_steps(name, padding, (x.shape[0], x.shape[1]))
 
 
 def padding_as_bool(name: str, mask: Tensor | None) -> Tensor | None:
-    """nn.MultiheadAttention also takes padding as an additive float mask of 0 and −inf."""
+    """A padding mask as bool; nn.MultiheadAttention also takes an additive float mask of 0 and −inf."""
     if mask is None or not mask.is_floating_point():
         return mask
     padded = mask == -torch.inf

@@ -13,7 +13,7 @@ Phi = Callable[[Tensor], Tensor]
 
 
 def rational(x: Tensor) -> Tensor:
-    """φ(x) = ½ (1 + x (1 + x + |x|)/(1 + |x|)): softplus-like, but neither tail loses its gradient quickly."""
+    """The rate function φ(x) = ½ (1 + x (1 + x + |x|)/(1 + |x|)): like softplus, with slower tails of its gradient."""
     beyond = 1 + x.abs()
     return 0.5 * (1 + x / beyond * (beyond + x))
 
@@ -22,7 +22,7 @@ PHIS: dict[str, Phi] = {"rational": rational, "softplus": F.softplus, "exp": tor
 
 
 def resolve_phi(phi: str | Phi) -> Phi:
-    """The rate function by name, or any callable that maps features to values ≥ 0."""
+    """The rate function φ by name, or any callable that maps features to values ≥ 0."""
     if callable(phi):
         return phi
     if phi not in PHIS:
@@ -31,7 +31,7 @@ def resolve_phi(phi: str | Phi) -> Phi:
 
 
 def expected_rate(phi: Phi) -> float:
-    """E[φ(z)], z ~ N(0, 1), in fp64: Gauss–Legendre on unit intervals, so that a kink at an integer costs nothing."""
+    """The mean rate E[φ(z)], z ~ N(0, 1), in fp64: Gauss–Legendre on unit intervals; kinks at integers cost nothing."""
     nodes, weights = np.polynomial.legendre.leggauss(24)
     z = (np.arange(-12, 12)[:, None] + 0.5 + 0.5 * nodes).ravel()
     density = np.exp(-0.5 * z**2) / np.sqrt(2 * np.pi) * np.tile(0.5 * weights, 24)
@@ -45,5 +45,5 @@ MEAN_RATES = {name: expected_rate(phi) for name, phi in PHIS.items()}  # ready b
 
 
 def mean_rate(phi: str | Phi) -> float:
-    """μ = E[φ(z)]: the tick a clock makes per step when its features are standardised; every φ has its own."""
+    """The mean rate μ = E[φ(z)]: a clock's tick per step for standardised features; every rate function has its own."""
     return expected_rate(phi) if callable(phi) else MEAN_RATES[phi]

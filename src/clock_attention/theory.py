@@ -28,10 +28,12 @@ class RateFunction:
 
 
 def _rational(x: Array) -> Array:
+    """The theory's rate function "rational", in NumPy."""
     return 0.5 * (1 + x * (1 + x + np.abs(x)) / (1 + np.abs(x)))
 
 
 def _rational_slope(x: Array) -> Array:
+    """The derivative of the theory's rate function "rational"."""
     bend = 1 / (1 + np.abs(x)) ** 2
     return 0.5 * np.where(x > 0, 2 - bend, bend)
 
@@ -92,7 +94,7 @@ Noise = WhiteNoise | OrnsteinUhlenbeck
 
 
 def sample_noise(noise: Noise, rng: np.random.Generator, paths: int, cells: int, step: float) -> Array:
-    """ξ on every cell, started in its stationary state and advanced without discretisation error.  (paths, cells)"""
+    """Simulated noise ξ on every cell, started in its stationary state, no discretisation error.  (paths, cells)"""
     rho = noise.cell_correlation(step)
     innovations = rng.standard_normal((paths, cells)) * np.sqrt(noise.cell_variance(step))
     innovations[:, 1:] *= np.sqrt(1 - rho**2)
@@ -101,7 +103,7 @@ def sample_noise(noise: Noise, rng: np.random.Generator, paths: int, cells: int,
 
 @dataclass(frozen=True)
 class Estimate:
-    """A Monte-Carlo average and its standard error."""
+    """A Monte-Carlo average of a simulation, and its standard error."""
 
     value: Array
     error: Array
@@ -309,21 +311,23 @@ def meeting_density(x: Array, y: Array, bandwidth: float) -> Estimate:
 
 
 def _require_positive(name: str, value: float) -> None:
+    """Refuse a number of the simulation that is not positive and finite."""
     if not (np.isfinite(value) and value > 0):
         raise ValueError(f"{name}: got {value}, expected a positive finite number")
 
 
 def _average(values: Array) -> Estimate:
+    """A Monte-Carlo average of the simulation with its standard error."""
     return Estimate(values.mean(0), values.std(0, ddof=1) / np.sqrt(len(values)))
 
 
 def _running(values: Array) -> Array:
-    """Integral up to every edge, zero at the first.  (…, L) → (…, L+1)"""
+    """In the simulation: integral up to every edge, zero at the first.  (…, L) → (…, L+1)"""
     return np.concatenate([np.zeros_like(values[..., :1]), values.cumsum(-1)], -1)
 
 
 def _decayed_sum(values: Array, rho: float) -> Array:
-    """y_i = Σ_{j≤i} ρ^{i−j} x_j by doubling: log₂ L vectorised passes, fewer once ρ^reach is below rounding."""
+    """In the simulation: y_i = Σ_{j≤i} ρ^{i−j} x_j by doubling: log₂ L passes, fewer once ρ^reach is below rounding."""
     total, reach = values.copy(), 1
     while reach < values.shape[-1] and rho**reach > 1e-18:
         total[..., reach:] += rho**reach * total[..., :-reach]

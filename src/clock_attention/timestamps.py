@@ -92,8 +92,7 @@ class Alignment:
 
 
 def to_textgrid(tiers: Tiers, seconds: float | None = None) -> str:
-    """Praat's long text format. Gaps become intervals without a label; empty intervals, which it forbids, are left out.
-    A tier of nothing but those is one of points.
+    """Timestamps in Praat's long text format. Gaps have no label; empty intervals, which it forbids, are left out.
 
     `seconds` is the length of the recording; without it the last interval ends it.
     """
@@ -114,6 +113,7 @@ def to_textgrid(tiers: Tiers, seconds: float | None = None) -> str:
 
 
 def _points(number: int, name: str, intervals: Sequence[Interval], xmax: float) -> list[str]:
+    """A TextGrid point tier of timestamps, as lines."""
     lines = [f"    item [{number}]:", '        class = "TextTier"', f"        name = {_quoted(name)}"]
     lines += ["        xmin = 0", f"        xmax = {xmax!r}", f"        points: size = {len(intervals)}"]
     for index, interval in enumerate(intervals, start=1):
@@ -123,7 +123,7 @@ def _points(number: int, name: str, intervals: Sequence[Interval], xmax: float) 
 
 
 def to_json(tiers: Tiers, seconds: float | None = None, **facts: Any) -> str:
-    """{"seconds": …, "tiers": {name: [{"start", "end", "label"}, …]}}; skipped tokens are kept, with start = end.
+    """Timestamps as JSON: {"seconds": …, "tiers": {name: [{"start", "end", "label"}, …]}}; skipped tokens are kept.
 
     `facts` about the whole stand between the two.
     """
@@ -133,7 +133,7 @@ def to_json(tiers: Tiers, seconds: float | None = None, **facts: Any) -> str:
 
 
 def to_srt(intervals: Sequence[Interval]) -> str:
-    """One subtitle cue per interval; those without a label or without length are left out."""
+    """Timestamps as SubRip: one subtitle cue per interval; those without a label or without length are left out."""
     return "\n".join(
         f"{number}\n{_clock_time(start, ',')} --> {_clock_time(end, ',')}\n{text}\n"
         for number, (start, end, text) in enumerate(_cues(intervals), start=1)
@@ -141,7 +141,7 @@ def to_srt(intervals: Sequence[Interval]) -> str:
 
 
 def to_vtt(intervals: Sequence[Interval]) -> str:
-    """The same as WebVTT, the subtitles of web pages."""
+    """Timestamps as WebVTT, the subtitles of web pages."""
     cues = [
         f"{_clock_time(start, '.')} --> {_clock_time(end, '.')}\n{html.escape(text, quote=False)}\n"
         for start, end, text in _cues(intervals)
@@ -150,7 +150,7 @@ def to_vtt(intervals: Sequence[Interval]) -> str:
 
 
 def to_lab(intervals: Sequence[Interval], silence: str = "sil") -> str:
-    """HTK labels: start and end in units of 100 ns and a label. Blanks inside labels become underscores."""
+    """Timestamps as HTK labels: start and end in units of 100 ns and a label. Blanks in labels become underscores."""
     lines = [
         f"{round(interval.start * 1e7)} {round(interval.end * 1e7)} {_one_field(interval.label) or silence}"
         for interval in intervals
@@ -160,7 +160,7 @@ def to_lab(intervals: Sequence[Interval], silence: str = "sil") -> str:
 
 
 def to_ctm(intervals: Sequence[Interval], recording: str) -> str:
-    """NIST's CTM: recording, channel, start, duration, word and, where intervals have one, a confidence of 0 … 1."""
+    """Timestamps as NIST's CTM: recording, channel, start, duration, word and, if known, a confidence of 0 … 1."""
     lines = []
     for interval in intervals:
         if word := _one_field(interval.label):
@@ -178,7 +178,7 @@ def save_timestamps(
     cue_tier: str | None = None,
     facts: Mapping[str, Any] | None = None,
 ) -> None:
-    """Write tiers as one of `FORMATS`, by the path's ending.
+    """Write tiers of timestamps as one of `FORMATS`, by the path's ending.
 
     TextGrid and JSON hold all tiers, and JSON also `facts`. The others hold one: subtitles `cue_tier`, or the last;
     HTK labels the phones and CTM the words, if there are tiers of that name, else the last.
@@ -208,6 +208,7 @@ def save_timestamps(
 
 
 def _length(tiers: Tiers, seconds: float | None) -> float:
+    """The length of all tiers of timestamps in seconds, checked."""
     last = max((interval.end for intervals in tiers.values() for interval in intervals), default=0.0)
     length = last if seconds is None else float(seconds)
     if not 0 < length < math.inf or last > length + SNAP:
@@ -218,7 +219,7 @@ def _length(tiers: Tiers, seconds: float | None) -> float:
 
 
 def _without_gaps(name: str, intervals: Sequence[Interval], xmax: float) -> list[Interval]:
-    """Intervals that cover 0 … xmax without gap or overlap."""
+    """For TextGrid timestamps: intervals that cover 0 … xmax without gap or overlap."""
     filled: list[Interval] = []
     reached = 0.0
     for interval in intervals:
@@ -238,11 +239,12 @@ def _without_gaps(name: str, intervals: Sequence[Interval], xmax: float) -> list
 
 
 def _quoted(text: str) -> str:
+    """A label of timestamps in quotes, as TextGrid files want it."""
     return '"' + text.replace('"', '""') + '"'
 
 
 def _cues(intervals: Sequence[Interval]) -> Iterator[tuple[int, int, str]]:
-    """Start and end in milliseconds, and the text in one line: a blank line would end the cue."""
+    """For subtitle timestamps: start and end in milliseconds, text on one line, as a blank line would end the cue."""
     for interval in intervals:
         text = " ".join(interval.label.split())
         start, end = round(interval.start * 1000), round(interval.end * 1000)
@@ -251,10 +253,12 @@ def _cues(intervals: Sequence[Interval]) -> Iterator[tuple[int, int, str]]:
 
 
 def _one_field(label: str) -> str:
+    """A label of timestamps without blanks, for formats with fields."""
     return "_".join(label.split())
 
 
 def _clock_time(milliseconds: int, point: str) -> str:
+    """A time of subtitle timestamps: hh:mm:ss and milliseconds."""
     seconds, milliseconds = divmod(milliseconds, 1000)
     minutes, seconds = divmod(seconds, 60)
     hours, minutes = divmod(minutes, 60)

@@ -104,7 +104,7 @@ class ClockDecoderLayer(nn.TransformerDecoderLayer):
 
 
 def hides_future(mask: Tensor | None) -> bool:
-    """Whether the first target step may not see the last. Only looked up where that costs nothing."""
+    """Whether a Transformer's mask hides the future: the first target step may not see the last. Only if cheap."""
     if mask is None or mask.device.type != "cpu" or torch.compiler.is_compiling() or mask.shape[-1] < 2:
         return False
     corner = mask[..., 0, -1].flatten()[0]
@@ -151,13 +151,13 @@ def swap_cross_attention(model: nn.Module, *, copy_weights: bool = False, **opti
 
 
 def overridden(layer: nn.TransformerDecoderLayer) -> list[str]:
-    """Methods of torch's layer that a subclass has replaced."""
+    """Methods of torch's Transformer decoder layer that a subclass has replaced."""
     torch_layer = nn.TransformerDecoderLayer
     return [name for name in vars(torch_layer) if getattr(type(layer), name) is not getattr(torch_layer, name)]
 
 
 def why_nothing(model: nn.Module) -> str:
-    """What to say about a model without a single `nn.TransformerDecoderLayer`."""
+    """What to say about a model without a single `nn.TransformerDecoderLayer` to swap."""
     kind = type(model).__name__
     if any(isinstance(module, ClockAttention) for module in model.modules()):
         return f"{kind} has ClockAttention already, and nothing else"
@@ -220,6 +220,7 @@ def copy_projections(
     biases: tuple[Tensor | None, ...],
     out_proj: nn.Linear,
 ) -> None:
+    """On swapping in clock attention: copy the projections of torch's attention."""
     for projection, weight, bias in zip((new.q_proj, new.k_proj, new.v_proj), weights, biases, strict=True):
         projection.weight.copy_(weight)
         if projection.bias is not None:
