@@ -28,7 +28,7 @@ from clock_attention.evaluation.prompts import load_prompts, read_prompts
 from clock_attention.evaluation.scoring.bootstrap import mean_with_interval
 from clock_attention.evaluation.scoring.error_rates import normalize_transcript, require_words, score_sentences
 from clock_attention.evaluation.scoring.opinion import load_predictor
-from clock_attention.evaluation.scoring.prosody import final_pitch
+from clock_attention.evaluation.scoring.pitch_measures import final_pitch
 from clock_attention.evaluation.scoring.recognizers import Moonshine, load_recognizer
 from clock_attention.speech.audio.pitch import log_pitch
 from clock_attention.speech.audio.wave import resample, trim_silence

@@ -20,7 +20,7 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class RateFunction:
-    """φ and its derivative φ', both elementwise on arrays; φ ≥ 0."""
+    """The theory's φ and its derivative φ', both elementwise on arrays; φ ≥ 0."""
 
     name: str
     value: Callable[[Array], Array] = field(repr=False)
@@ -45,7 +45,7 @@ EXP = RateFunction("exp", np.exp, np.exp)
 
 @dataclass(frozen=True)
 class WhiteNoise:
-    """C(u, v) = intensity · δ(u − v). On a cell its average has variance intensity/step, independent of all others."""
+    """The theory's noise C(u, v) = intensity · δ(u − v): on cells, independent with variance intensity/step."""
 
     intensity: float
 
@@ -69,7 +69,7 @@ class WhiteNoise:
 
 @dataclass(frozen=True)
 class OrnsteinUhlenbeck:
-    """C(u, v) = std² exp(−|u − v|/correlation_time), sampled at the centres of the cells."""
+    """The theory's noise C(u, v) = std² exp(−|u − v|/correlation_time), sampled at the centres of the cells."""
 
     std: float
     correlation_time: float
@@ -237,7 +237,7 @@ class StationaryRate:
 def stationary_rate(
     phi: RateFunction, noise: Noise, mean: float = 0.0, *, step: float | None = 1.0, terms: int = 64
 ) -> StationaryRate:
-    """Expand φ(mean + ξ) in Hermite polynomials of ξ, for clocks that tick in cells of `step` (None: continuous time).
+    """The theory's μ and K: expand φ(mean + ξ) in Hermite polynomials of ξ, in cells of `step` (None: continuous).
 
     The coefficients come from a fine trapezoid rule, not Gauss–Hermite nodes: rational φ has a kink in its second
     derivative, which spoils high-order quadrature but costs the trapezoid nothing that matters.
@@ -256,7 +256,7 @@ def stationary_rate(
 def surrogate_variance(
     position: ArrayLike, length: float, noise_to_rate: float = 1.0, *, normalized: bool = True
 ) -> Array:
-    """Eq. 4, (1/S)(K/μ²)(s/S)(1 − s/S), or Eq. 5 without the last factor for unnormalized clocks."""
+    """The theory's variance: Eq. 4, (1/S)(K/μ²)(s/S)(1 − s/S), or Eq. 5 without the last factor."""
     fraction = np.asarray(position, dtype=np.float64) / length
     return noise_to_rate / length * fraction * ((1 - fraction) if normalized else 1.0)
 
@@ -301,7 +301,7 @@ def meeting_score(offset: ArrayLike, variance: ArrayLike, *, log_variance_term: 
 
 
 def meeting_density(x: Array, y: Array, bandwidth: float) -> Estimate:
-    """Eq. 2 from simulated readings x, y (paths, …), with δ widened to a Gaussian of this bandwidth.
+    """The theory's Eq. 2 from simulated readings x, y (paths, …), δ widened to a Gaussian of this bandwidth.
 
     Widening δ adds bandwidth² to the variance, so compare with `meeting_kernel(offset, variance + bandwidth²)`:
     the two agree for Gaussian clocks at every bandwidth, without a bias to argue about.

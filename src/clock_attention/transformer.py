@@ -177,7 +177,7 @@ def why_nothing(model: nn.Module) -> str:
 
 
 def clock_attention_like(old: nn.MultiheadAttention, copy_weights: bool, options: dict[str, Any]) -> ClockAttention:
-    """ClockAttention with the sizes, layout, device and dtype of an `nn.MultiheadAttention`."""
+    """For the swap in a Transformer: ClockAttention with the sizes, device and dtype of an `nn.MultiheadAttention`."""
     if not isinstance(old, nn.MultiheadAttention):
         raise ValueError(
             f"swap_cross_attention: a layer's multihead_attn is {type(old).__name__}, expected nn.MultiheadAttention"

@@ -212,7 +212,7 @@ def both_clocks(
 def pinned_clocks(
     query: Tensor, key: Tensor, s_mask: Tensor, t_mask: Tensor, segments: tuple[Tensor, Tensor], options: ClockOptions
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Several scales: segment j begins at the same reading on both sides, and has a bridge of its own, item by item."""
+    """The reference's clocks in segments: each begins at the same reading on both sides, with its own bridge."""
     phi, found = rate_function(options.phi)[0], []
     for x, mask, side in ((query, s_mask, 0), (key, t_mask, 1)):
         g = ticks(masked_time_norm(x, mask, options.eps), mask, phi, options.eps)
@@ -239,7 +239,7 @@ def pinned_clocks(
 
 
 def end_reading(x: Tensor, lambda_t: Tensor) -> Tensor:
-    """A given reading (B, H or 1), or the mean reading of keys with these weights (B, H, T).  (B, H or 1, 1, D or 1)"""
+    """In the reference: a given reading (B, H or 1), or the mean reading of keys with these weights (B, H, T)."""
     return x[:, :, None, None] if x.ndim == 2 else (x[..., None] * lambda_t).sum(-2, keepdim=True)
 
 

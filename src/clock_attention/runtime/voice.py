@@ -31,7 +31,8 @@ from clock_attention.speech.audio.wave import Wave
 from clock_attention.speech.text.lexicon import Lexicon, load_lexicon
 from clock_attention.speech.text.phonemes import Phonemes, Phonemizer, joined, token_ids
 from clock_attention.speech.text.phonemizers import phonemizer
-from clock_attention.speech.voice.pacing import EncodedPhrase, Pacing, Phrase
+from clock_attention.speech.voice.pacing import Pacing
+from clock_attention.speech.voice.phrases import EncodedPhrase, Phrase
 from clock_attention.speech.voice.planning import (
     PhrasePlan,
     PlannedSentence,

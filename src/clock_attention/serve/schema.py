@@ -38,7 +38,7 @@ class TimedLabel(BaseModel):
 
 
 class SpeechRequest(BaseModel):
-    """A text to be spoken."""
+    """The body of a request: a text to be spoken."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
@@ -114,7 +114,7 @@ class ErrorAnswer(BaseModel):
 
 
 class Model(BaseModel):
-    """A model in OpenAI's list."""
+    """A model in the answer that lists models, as OpenAI does."""
 
     id: str
     object: Literal["model"] = "model"
@@ -123,14 +123,14 @@ class Model(BaseModel):
 
 
 class Models(BaseModel):
-    """All models."""
+    """The answer that lists all models."""
 
     object: Literal["list"] = "list"
     data: list[Model]
 
 
 class VoiceEntry(BaseModel):
-    """A voice that can be asked for."""
+    """A voice in the answer that lists voices."""
 
     id: str
     name: str
@@ -140,13 +140,13 @@ class VoiceEntry(BaseModel):
 
 
 class Voices(BaseModel):
-    """All voices; the first one is the default."""
+    """The answer that lists all voices; the first one is the default."""
 
     voices: list[VoiceEntry]
 
 
 class Health(BaseModel):
-    """Whether requests are taken, and how many are under way."""
+    """The answer about health: whether requests are taken, and how many are under way."""
 
     status: Literal["ok"] = "ok"
     version: str

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 import torch
 
-from clock_attention.evaluation.pipeline.cache import Cache
+from clock_attention.evaluation.pipeline.cache import Cache, CacheKeys
 from clock_attention.evaluation.pipeline.chain import ChainWorkers
-from clock_attention.evaluation.pipeline.evaluate import CacheKeys, Evaluation, evaluate, paired_difference
+from clock_attention.evaluation.pipeline.evaluate import Evaluation, evaluate, paired_difference
 from clock_attention.evaluation.prompts import Prompt
 from clock_attention.evaluation.systems.systems import Length, VoiceSystem
 from clock_attention.speech.voice.voice import Voice

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from clock_attention.speech.audio.sound_writing import save_sound
 from clock_attention.speech.text.phonemes import UnreadableTextError
 from clock_attention.speech.voice import voice_folder
-from clock_attention.speech.voice.pacing import LONGEST_PHRASE
+from clock_attention.speech.voice.phrases import LONGEST_PHRASE
 from clock_attention.speech.voice.voice import Voice
 from clock_attention.speech.voice.voice_folder import VoiceError
 from tests.speech.voices import MPR, tiny_voice

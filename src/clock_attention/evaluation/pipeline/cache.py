@@ -1,4 +1,4 @@
-"""Results of single utterances, kept in files: an interrupted evaluation continues, and ranks share what they found.
+"""The cache of an evaluation: results of utterances in files; an interrupted one continues, and ranks share.
 
 FOLDER/results-RANK.jsonl    one line a result: its key, and what was found
 
@@ -10,10 +10,46 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from clock_attention.evaluation.digest import digest
+from clock_attention.evaluation.pipeline.chain import Chain
+from clock_attention.evaluation.prompts import Prompt
+from clock_attention.evaluation.systems.systems import System
+
 CacheEntry = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class CacheKeys:
+    """Keys of the cache under which the results of one utterance are kept."""
+
+    spoken: str
+    transcripts: dict[str, str]  # by recognizer
+    opinions: dict[str, str]  # by predictor
+
+    @classmethod
+    def of(cls, system: System, prompt: Prompt, chain: Chain) -> CacheKeys:
+        # A change of the program can change what a model says; without the version, old results would answer for it.
+        spoken = digest(version("clock-attention"), system.fingerprint, system.identity(prompt))
+        sound = digest(spoken, chain.vocoder.fingerprint if system.vocoded else "no vocoder")
+        return cls(
+            spoken=sound,
+            transcripts={name: digest(sound, name, one.fingerprint) for name, one in chain.recognizers.items()},
+            opinions={name: digest(sound, name, one.fingerprint) for name, one in chain.predictors.items()},
+        )
+
+    @property
+    def file(self) -> str:
+        """Under which its audio is kept."""
+        return f"{self.spoken}.flac"
+
+    @property
+    def all(self) -> list[str]:
+        return [self.spoken, *self.transcripts.values(), *self.opinions.values()]
 
 
 class Cache:
@@ -38,6 +74,10 @@ class Cache:
 
     def get(self, key: str) -> CacheEntry | None:
         return self.rows.get(key)
+
+    def held(self, key: str) -> CacheEntry:
+        """A result that must be there."""
+        return self.rows[key]
 
     def put(self, key: str, row: CacheEntry) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)

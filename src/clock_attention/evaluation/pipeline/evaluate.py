@@ -6,13 +6,11 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from clock_attention.evaluation.digest import digest
-from clock_attention.evaluation.pipeline.cache import Cache, CacheEntry
-from clock_attention.evaluation.pipeline.chain import Chain, ChainJob, ChainOutcome, ChainWorkers, kept_audio
+from clock_attention.evaluation.pipeline.cache import Cache, CacheKeys
+from clock_attention.evaluation.pipeline.chain import ChainJob, ChainOutcome, ChainWorkers, kept_audio
 from clock_attention.evaluation.prompts import Prompt
 from clock_attention.evaluation.scoring.bootstrap import RESAMPLES, ConfidenceInterval
 from clock_attention.evaluation.scoring.error_rates import (
@@ -155,35 +153,6 @@ def paired_difference(
     return difference(first.scores[recognizer], second.scores[recognizer], measure)
 
 
-@dataclass(frozen=True)
-class CacheKeys:
-    """The keys in the cache under which the evaluation of one utterance is kept."""
-
-    spoken: str
-    transcripts: dict[str, str]  # by recognizer
-    opinions: dict[str, str]  # by predictor
-
-    @classmethod
-    def of(cls, system: System, prompt: Prompt, chain: Chain) -> CacheKeys:
-        # A change of the program can change what a model says; without the version, old results would answer for it.
-        spoken = digest(version("clock-attention"), system.fingerprint, system.identity(prompt))
-        sound = digest(spoken, chain.vocoder.fingerprint if system.vocoded else "no vocoder")
-        return cls(
-            spoken=sound,
-            transcripts={name: digest(sound, name, one.fingerprint) for name, one in chain.recognizers.items()},
-            opinions={name: digest(sound, name, one.fingerprint) for name, one in chain.predictors.items()},
-        )
-
-    @property
-    def file(self) -> str:
-        """Under which its audio is kept."""
-        return f"{self.spoken}.flac"
-
-    @property
-    def all(self) -> list[str]:
-        return [self.spoken, *self.transcripts.values(), *self.opinions.values()]
-
-
 OnProgress = Callable[[int], None]
 
 
@@ -295,8 +264,8 @@ def remember(cache: Cache, keys: CacheKeys, outcome: ChainOutcome) -> None:
 
 def collect(prompt: Prompt, keys: CacheKeys, cache: Cache, audio: Path | None) -> Result:
     """The result of one prompt, put together from the cache."""
-    spoken = row(cache, keys.spoken)
-    found = {name: row(cache, key) for name, key in keys.transcripts.items()}
+    spoken = cache.held(keys.spoken)
+    found = {name: cache.held(key) for name, key in keys.transcripts.items()}
     return Result(
         id=prompt.id,
         group=prompt.group,
@@ -305,13 +274,6 @@ def collect(prompt: Prompt, keys: CacheKeys, cache: Cache, audio: Path | None) -
         seconds=next(iter(found.values()))["seconds"],
         measures=spoken["measures"],
         transcripts={name: one["transcript"] for name, one in found.items()},
-        opinions={name: row(cache, key)["scores"] for name, key in keys.opinions.items()},
+        opinions={name: cache.held(key)["scores"] for name, key in keys.opinions.items()},
         audio=keys.file if audio else "",
     )
-
-
-def row(cache: Cache, key: str) -> CacheEntry:
-    """A cache entry of an evaluation that must be there."""
-    found = cache.get(key)
-    assert found is not None
-    return found

@@ -15,7 +15,7 @@ import numpy as np
 from clock_attention.evaluation.pipeline.evaluate import Evaluation, Result
 from clock_attention.evaluation.scoring.bootstrap import mean_with_interval
 from clock_attention.evaluation.scoring.cepstra import cepstral_distance, warping_path
-from clock_attention.evaluation.scoring.prosody import pitch_distance, pitch_measures
+from clock_attention.evaluation.scoring.pitch_measures import pitch_distance, pitch_measures
 from clock_attention.evaluation.scoring.sharpness import sharpness
 from clock_attention.speech.audio.mel import MelConfig, MelSpectrogram
 from clock_attention.speech.audio.pitch import log_pitch

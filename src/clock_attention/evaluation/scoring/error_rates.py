@@ -139,18 +139,18 @@ def score_sentences(
 
 @cache
 def _normalizer() -> Any:
-    """Whisper's English text normalizer, loaded once."""
+    """For error rates: Whisper's English text normalizer, loaded once."""
     return needs("whisper_normalizer.english", extra="evaluation").EnglishTextNormalizer()
 
 
 def normalize_transcript(text: str) -> str:
-    """A transcript by Whisper's English normalization; typographic apostrophes first, no word boundaries."""
+    """For error rates: a transcript by Whisper's English normalization; typographic apostrophes first."""
     normalized = str(_normalizer()(text.replace("’", "'")))
     return normalized if any(letter.isalnum() for letter in normalized) else ""
 
 
 def require_words(reference: str) -> str:
-    """A text as it is compared. Hesitations such as "um" are no words to Whisper's normalizer.
+    """For error rates: a text as it is compared. Hesitations such as "um" are no words to Whisper's normalizer.
 
     What stands in brackets is spoken like the rest; the normalizer, made for transcripts, would drop it.
     """
@@ -161,7 +161,7 @@ def require_words(reference: str) -> str:
 
 
 def align(references: Sequence[str], hypotheses: Sequence[str]) -> list[SentenceScore]:
-    """Levenshtein alignments of normalized texts and transcripts, in words and in characters."""
+    """For error rates: Levenshtein alignments of normalized texts and transcripts, in words and in characters."""
     jiwer = needs("jiwer", extra="evaluation")
     words = jiwer.process_words(list(references), list(hypotheses))
     chars = jiwer.process_characters(list(references), list(hypotheses))
@@ -180,7 +180,7 @@ def align(references: Sequence[str], hypotheses: Sequence[str]) -> list[Sentence
 
 
 def count(chunks: Sequence[Any]) -> Counts:
-    """jiwer's runs of equal, substituted, deleted and inserted items → numbers of items."""
+    """For error rates: jiwer's runs of equal, substituted, deleted and inserted items → numbers of items."""
     total = dict.fromkeys(("equal", "substitute", "delete", "insert"), 0)
     for chunk in chunks:
         total[chunk.type] += max(chunk.ref_end_idx - chunk.ref_start_idx, chunk.hyp_end_idx - chunk.hyp_start_idx)
@@ -188,7 +188,7 @@ def count(chunks: Sequence[Any]) -> Counts:
 
 
 def count_repeats(spoken: Sequence[str], chunks: Sequence[Any]) -> int:
-    """Inserted words that repeat their neighbours: "the the cat", "the cat the cat".
+    """Inserted words of a transcript that repeat their neighbours: "the the cat", "the cat the cat".
 
     The alignment may place inserted words anywhere within a repetition ("the [cat the] cat"), so those count that lie
     in any stretch whose first half equals its second.
@@ -200,7 +200,7 @@ def count_repeats(spoken: Sequence[str], chunks: Sequence[Any]) -> int:
 
 
 def lies_in_repetition(words: Sequence[str], place: int) -> bool:
-    """Whether a word of a transcript lies in a stretch whose first half equals its second."""
+    """For repeated words: whether a word lies in a stretch of the transcript whose halves are equal."""
     return any(
         words[start : start + half] == words[start + half : start + 2 * half]
         for half in range(1, len(words) // 2 + 1)

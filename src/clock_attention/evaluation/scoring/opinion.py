@@ -30,7 +30,7 @@ class Predictor(Protocol):
 
 
 class Dnsmos:
-    """Microsoft's DNSMOS P.835 and P.808 (package `speechmos`, weights inside): overall, signal, background.
+    """The opinion predictor DNSMOS P.835 and P.808 (package `speechmos`, weights inside): overall, signal, background.
 
     Made to judge noise suppression; for synthetic speech it is sensitive to vocoder noise rather than prosody.
     """
@@ -46,7 +46,7 @@ class Dnsmos:
 
 
 class DistillMos:
-    """Microsoft's DistillMOS (package `distillmos`, weights inside): naturalness of speech, distilled from XLS-R.
+    """The opinion predictor DistillMOS (package `distillmos`, weights inside): naturalness, distilled from XLS-R.
 
     One predictor can be fooled: stretching every mel bin around its mean by 1.4 raised this one by 1.3 points and
     DNSMOS not at all. Report both.

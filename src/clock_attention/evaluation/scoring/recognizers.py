@@ -51,7 +51,7 @@ class BaseRecognizer(ABC):
 
 
 class Moonshine(BaseRecognizer):
-    """Moonshine tiny (English), whose weights come inside its package: nothing is downloaded.
+    """The recognizer Moonshine tiny (English), whose weights come inside its package: nothing is downloaded.
 
     Without some silence on both sides it misreads first and last words.
     """
@@ -86,7 +86,7 @@ class Moonshine(BaseRecognizer):
 
 
 class Whisper(BaseRecognizer):
-    """Whisper on CTranslate2. `model` is a local model folder, or a name such as "base.en" that is downloaded.
+    """The recognizer Whisper on CTranslate2. `model` is a local folder, or a name such as "base.en" to download.
 
     Sometimes it repeats one syllable, far beyond what fits into the audio. Then it
     decodes again, with a penalty on repetition.
@@ -143,7 +143,7 @@ class Whisper(BaseRecognizer):
 
 
 class Wav2Vec2(BaseRecognizer):
-    """wav2vec 2.0 with a CTC head, decoded greedily. `model` is a local folder or the name of a published model."""
+    """The recognizer wav2vec 2.0 with a CTC head, decoded greedily. `model` is a local folder or a published name."""
 
     SHORTEST = 400  # samples that its convolutions see at once
 
@@ -176,7 +176,7 @@ class Wav2Vec2(BaseRecognizer):
 
 
 class PocketSphinx(BaseRecognizer):
-    """PocketSphinx with the US English model inside its package: words with its language model, or bare phones."""
+    """The recognizer PocketSphinx with the US English model inside its package: words, or bare phones."""
 
     def __init__(self, *, phones: bool = False) -> None:
         pocketsphinx = needs("pocketsphinx", extra="pocketsphinx")

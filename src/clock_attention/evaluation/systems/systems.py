@@ -24,7 +24,8 @@ from clock_attention.speech.corpus.teacher import TEACHER_RATE, Teacher, Teacher
 from clock_attention.speech.text.phonemes import Phonemes
 from clock_attention.speech.text.phonemizers import phonemizer
 from clock_attention.speech.voice import synthesis
-from clock_attention.speech.voice.pacing import Pacing, Phrase, cut_phrases
+from clock_attention.speech.voice.pacing import Pacing
+from clock_attention.speech.voice.phrases import Phrase, cut_phrases
 from clock_attention.speech.voice.utterance import Utterance, alignment_matrix
 from clock_attention.speech.voice.voice import Voice
 from clock_attention.speech.voice.voice_folder import WEIGHTS

@@ -37,8 +37,7 @@ def banded(
     eps: float,
     return_weights: bool,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Output (B, H, S, Dv), softmax (B, H, S, 2): each row's largest logit and denominator, bands (B, H, blocks, 2):
-    keys with any weight, and weights (B, H, S, T), or an empty tensor in their place."""
+    """The operator: output (B, H, S, Dv), softmax (B, H, S, 2) of largest logits and denominators, bands, weights."""
     operands = (query, key, value, query_variance, key_variance, content_query, content_key, query_valid, key_valid)
     check_operands(*operands, scale, query_kind, key_kind, phi)
     batch, heads, queries, _ = query.shape
@@ -201,7 +200,7 @@ def banded_backward(
     log_term: bool,
     eps: float,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """Gradients of query, key, value, scale and (empty if not given) both variances and both contents."""
+    """The operator's backward: gradients of query, key, value, scale, and variances and contents (or empty)."""
     operands = (query, key, value, query_variance, key_variance, content_query, content_key, query_valid, key_valid)
     check_operands(*operands, scale, query_kind, key_kind, phi)
     check_results(grad_out, grad_weights, out, softmax, bands, weights, query, key, value)

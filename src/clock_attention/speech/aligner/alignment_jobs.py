@@ -104,7 +104,7 @@ class Outcome:
 
 
 class MisfitError(ValueError):
-    """The text does not fit the recording."""
+    """The text of an alignment job does not fit the recording."""
 
     def __init__(self, score: float, threshold: float) -> None:
         super().__init__(

@@ -109,7 +109,7 @@ def audio_origin(items: Sequence[Item], folder: Path | None) -> dict[str, Any]:
 
 
 def contiguous_seconds(done: dict[int, float]) -> float:
-    """While preparing: audio in the shards up to the first gap, which a cut by hours may count on."""
+    """Preparation of a corpus by hours: audio in the shards up to the first gap, which may be counted on."""
     total, number = 0.0, 0
     while number in done:
         total += done[number]
@@ -118,7 +118,7 @@ def contiguous_seconds(done: dict[int, float]) -> float:
 
 
 def fingerprint_of(items: Sequence[Item], settings: Settings) -> str:
-    """Hash of what is being prepared: settings and items."""
+    """Preparation of a corpus: hash of its settings and items."""
     plan = json.dumps([settings.to_json(), [asdict(item) for item in items]], default=str, sort_keys=True)
     return hashlib.sha256(plan.encode()).hexdigest()
 

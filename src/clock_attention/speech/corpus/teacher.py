@@ -16,10 +16,10 @@ import numpy as np
 
 from clock_attention.speech.audio.wave import Wave
 from clock_attention.speech.corpus.metadata import check_row, read_table
+from clock_attention.speech.corpus.phrase_splitting import split_phrases
 from clock_attention.speech.corpus.splits import text_key
 from clock_attention.speech.corpus.store import Rejection
 from clock_attention.speech.text.hibari import HibariPhonemizer
-from clock_attention.speech.text.phrases import split_phrases
 
 TEACHER_RATE = 24000
 SLOWEST_READING, FASTEST_READING = 0.5, 2.0

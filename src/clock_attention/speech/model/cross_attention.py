@@ -53,7 +53,7 @@ class DotState:
 
 
 class DotAttention(nn.Module):
-    """Scaled dot-product attention with `ClockAttention`'s parameters and calls: what it is compared with."""
+    """Cross-attention by the scaled dot product, with `ClockAttention`'s parameters and calls: its comparison."""
 
     def __init__(self, width: int, heads: int, *, out_proj: bool) -> None:
         super().__init__()
@@ -112,7 +112,7 @@ class DotAttention(nn.Module):
 
 
 class LaropeAttention(DotAttention):
-    """The dot product with length-aware rotary positions (LARoPE): scores depend on γ·(m/S − n/T), whatever S and T.
+    """Cross-attention by the dot product with length-aware rotary positions: scores depend on γ·(m/S − n/T).
 
     Places on the diagonal of the alignment have the same position in both sequences. No parameters of its own.
     """
@@ -133,7 +133,7 @@ class LaropeAttention(DotAttention):
 
 
 class UniformAttention(nn.Module):
-    """Uniform upsampling, the trivial clock: every token is read for the same share of the utterance."""
+    """Cross-attention by uniform upsampling, the trivial clock: every token has the same share of the utterance."""
 
     def __init__(self, width: int, heads: int, *, out_proj: bool) -> None:
         super().__init__()
@@ -213,7 +213,7 @@ class PrintedState:
 
 
 class PrintedClockAttention(ClockAttention):
-    """The paper's autoregressive variant: unnormalized clocks whose time norm covers whatever queries there are.
+    """Cross-attention as the paper prints it: unnormalized clocks, time norm over whatever queries there are.
 
     Step by step, the statistics are those of the steps so far; with teacher forcing, those of the whole utterance.
     The two differ, which is the printed variant's own trait and the reason for causal clocks.

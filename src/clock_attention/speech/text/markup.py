@@ -93,8 +93,7 @@ def replacement(match: re.Match[str], unclosed: set[str]) -> tuple[str | None, i
 
 
 def unwrapped(text: str) -> str:
-    """Lines that an editor broke, joined again: a line break is none of the writer's where the next line goes on in
-    lower case, or its first word would not have fitted into the column."""
+    """Pasted text with the lines joined that an editor broke: where the next line goes on in lower case or fits."""
     if "\n" not in text:
         return text
     paragraphs = re.split(r"(\n[ \t]*(?:\n[ \t]*)+)", text)
@@ -102,7 +101,7 @@ def unwrapped(text: str) -> str:
 
 
 def joined_lines(paragraph: str) -> str:
-    """A paragraph with the lines joined that an editor broke."""
+    """Pasted text: a paragraph with the lines joined that an editor broke."""
     lines = paragraph.split("\n")
     width = max(map(len, lines))
     wrapped = len(lines) > 1 and NARROWEST <= width <= WIDEST

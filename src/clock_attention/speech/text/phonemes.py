@@ -61,7 +61,7 @@ def joined(parts: Iterable[Phonemes]) -> Phonemes:
 
 
 class Phonemizer(Protocol):
-    """Deterministic reading of text. `symbols` is the complete inventory; a token's id is its place in it."""
+    """The interface of a phonemizer, a deterministic reading of text. A token's id is its place in `symbols`."""
 
     @property
     def name(self) -> str: ...

@@ -17,7 +17,7 @@ from clock_attention.speech.text.tokens import Kind, Token
 
 
 class CmudictPhonemizer(Reader):
-    """The CMU pronouncing dictionary: each word's first entry, without stress, in the same 42 symbols as "arpabet".
+    """A GPL phonemizer: the CMU dictionary's first entry of each word, without stress, in "arpabet"'s symbols.
 
     A word that is not in the dictionary is read by hibari's lexicon and letter-to-sound network (`ArpabetPhonemizer`).
     There is no context: "read" and "lead" always have their first reading.
@@ -58,7 +58,7 @@ class CmudictPhonemizer(Reader):
 
 
 class EspeakPhonemizer(Reader):
-    """eSpeak NG (American English) through `phonemizer`: IPA, one token a symbol, stress on the vowel."""
+    """A GPL phonemizer: eSpeak NG (American English) through `phonemizer`: IPA, stress on the vowel."""
 
     name = "espeak"
     # Longer ones first, as they are matched; espeak's "əl", "aɪɚ" and the like are read as two tokens.

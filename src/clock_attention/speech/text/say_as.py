@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 
 from clock_attention.speech.text.characters import fold
-from clock_attention.speech.text.numbers import cardinal, decimal, digits, ordinal, roman, year
+from clock_attention.speech.text.number_words import cardinal, decimal, digits, ordinal, roman, year
 from clock_attention.speech.text.rules.dates import MONTHS, two_digit_year
 from clock_attention.speech.text.sentences import sentences
 from clock_attention.speech.text.tokens import Kind

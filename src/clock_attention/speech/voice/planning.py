@@ -23,16 +23,8 @@ from clock_attention.speech.text.phonemes import (
     Word,
 )
 from clock_attention.speech.text.sentences import Sentence
-from clock_attention.speech.voice.pacing import (
-    FEWEST_FRAMES,
-    PARAGRAPH,
-    EncodedPhrase,
-    Pacing,
-    Phrase,
-    check_duration,
-    cut_phrases,
-    share_frames,
-)
+from clock_attention.speech.voice.pacing import FEWEST_FRAMES, PARAGRAPH, Pacing, check_duration, share_frames
+from clock_attention.speech.voice.phrases import EncodedPhrase, Phrase, cut_phrases
 from clock_attention.speech.voice.request import Request, count_words, is_word
 from clock_attention.speech.voice.timing import PhraseTiming, TimingRow, paced, requests, solve, split
 

@@ -51,7 +51,7 @@ class MelFile:
 
 
 class Outputs:
-    """Writes the pieces of a stream of speech to the requested files."""
+    """Writes spoken text's files: the pieces of a stream to the requested ones."""
 
     def __init__(
         self,

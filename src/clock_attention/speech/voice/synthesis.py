@@ -27,7 +27,8 @@ from clock_attention.speech.text.phonemes import (
 )
 from clock_attention.speech.text.timestamp_tiers import word_intervals
 from clock_attention.speech.voice.intonation import question_rise
-from clock_attention.speech.voice.pacing import EncodedPhrase, Pacing, Phrase
+from clock_attention.speech.voice.pacing import Pacing
+from clock_attention.speech.voice.phrases import EncodedPhrase, Phrase
 from clock_attention.speech.voice.planning import (
     PhrasePlan,
     PlannedSentence,

@@ -32,7 +32,7 @@ from clock_attention.speech.text.lexicon import Lexicon, load_lexicon
 from clock_attention.speech.text.phonemes import Phonemes, Phonemizer, token_ids
 from clock_attention.speech.text.phonemizers import phonemizer
 from clock_attention.speech.training.config import TrainingConfig
-from clock_attention.speech.voice.pacing import LONGEST_ALIGNED, LONGEST_PHRASE, PHRASE_SHARE, EncodedPhrase
+from clock_attention.speech.voice.phrases import LONGEST_ALIGNED, LONGEST_PHRASE, PHRASE_SHARE, EncodedPhrase
 
 if TYPE_CHECKING:
     from typing_extensions import Self

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from clock_attention.speech.text.numbers import cardinal, ordinal, year
+from clock_attention.speech.text.number_words import cardinal, ordinal, year
 from clock_attention.speech.text.rules.sentence_endings import with_stop
 from clock_attention.speech.text.tokens import (
     Kind,

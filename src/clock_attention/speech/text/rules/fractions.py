@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from clock_attention.speech.text.numbers import cardinal, ordinal
+from clock_attention.speech.text.number_words import cardinal, ordinal
 from clock_attention.speech.text.tokens import Kind, Reading, Rule, left_of
 
 FRACTIONS = {"½": (1, 2), "⅓": (1, 3), "⅔": (2, 3), "¼": (1, 4), "¾": (3, 4), "⅕": (1, 5), "⅖": (2, 5), "⅗": (3, 5)}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from clock_attention.speech.text.characters import fold
-from clock_attention.speech.text.numbers import cardinal, digits, in_pairs, ordinal, roman
+from clock_attention.speech.text.number_words import cardinal, digits, in_pairs, ordinal, roman
 from clock_attention.speech.text.rules.sentence_endings import STARTERS, begins_sentence
 from clock_attention.speech.text.tokens import (
     Kind,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 
-from clock_attention.speech.text.numbers import cardinal, ordinal
+from clock_attention.speech.text.number_words import cardinal, ordinal
 from clock_attention.speech.text.rules.letters import named
 from clock_attention.speech.text.tokens import Kind, Reading, Rule, left_of, right_of
 
@@ -23,7 +23,7 @@ RE_DIALED = re.compile(r"\b(?:[Dd]ial|[Pp]ress)\b[^.!?]*$")
 
 
 def power(exponent: int) -> str:
-    """An exponent in words: "squared", "to the fourth"."""
+    """Mathematics: an exponent in words, "squared", "to the fourth"."""
     if exponent in (2, 3):
         return ("squared", "cubed")[exponent - 2]
     return f"to the minus {ordinal(-exponent)}" if exponent < 0 else f"to the {ordinal(exponent)}"
@@ -58,7 +58,7 @@ def read_operator(match: re.Match[str]) -> Reading:
 
 
 def read_star(match: re.Match[str]) -> Reading:
-    """The sign *: "times" between numbers, "star" where it is dialed."""
+    """Mathematics: the sign *, "times" between numbers, "star" where it is dialed."""
     if RE_DIALED.search(left_of(match, 40)):
         return "star"
     between = re.search(r"\d ?$", left_of(match, 2)) and re.match(r" ?\d", right_of(match, 2))
@@ -66,24 +66,24 @@ def read_star(match: re.Match[str]) -> Reading:
 
 
 def read_slash(match: re.Match[str]) -> Reading:
-    """The sign /: between numbers a division; between words nothing is said."""
+    """Mathematics: the sign /, a division between numbers; between words nothing is said."""
     if re.search(r"\d ?$", left_of(match, 2)) and re.match(r" ?\d", right_of(match, 2)):
         return "divided by"
     return None
 
 
 def read_about(match: re.Match[str]) -> Reading:
-    """The sign ~ before a number: "about"."""
+    """Mathematics: the sign ~ before a number, "about"."""
     return "about" if re.match(r"\s?\$?\d", right_of(match, 3)) else None
 
 
 def read_number_sign(match: re.Match[str]) -> Reading:
-    """The sign # before a number: "number"."""
+    """Mathematics and symbols: # before a number, "number"."""
     return "number"
 
 
 def read_pound_key(match: re.Match[str]) -> Reading:
-    """The sign # where it is dialed: "pound"."""
+    """Mathematics and symbols: # where it is dialed, "pound"."""
     return "pound" if RE_DIALED.search(left_of(match, 40)) else None
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from clock_attention.speech.text.numbers import cardinal, in_pairs
+from clock_attention.speech.text.number_words import cardinal, in_pairs
 from clock_attention.speech.text.rules.sentence_endings import with_stop
 from clock_attention.speech.text.rules.unit_names import UNIT_PATTERN, UNITS
 from clock_attention.speech.text.tokens import (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from clock_attention.speech.text.numbers import cardinal, decimal
+from clock_attention.speech.text.number_words import cardinal, decimal
 from clock_attention.speech.text.tokens import (
     Kind,
     Part,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from clock_attention.speech.text.numbers import digits
+from clock_attention.speech.text.number_words import digits
 from clock_attention.speech.text.rules.sentence_endings import STARTERS, with_stop
 from clock_attention.speech.text.tokens import Kind, Part, Reading, Rule, after_closely, left_of, right_of, word_set
 

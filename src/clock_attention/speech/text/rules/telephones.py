@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from clock_attention.speech.text.numbers import digits
+from clock_attention.speech.text.number_words import digits
 from clock_attention.speech.text.tokens import Kind, Part, Reading, Rule, after_closely, before, word_set
 
 SEPARATOR = r"[ .-]"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from clock_attention.speech.text.numbers import cardinal, digits, in_pairs
+from clock_attention.speech.text.number_words import cardinal, digits, in_pairs
 from clock_attention.speech.text.rules.letters import named, read_letters
 from clock_attention.speech.text.tokens import Kind, Rule, left_of, word_set
 
@@ -54,7 +54,7 @@ def read_url(match: re.Match[str]) -> str:
 
 
 def read_file_name(match: re.Match[str]) -> str:
-    """A file name: report_v2.pdf."""
+    """A file name, read like a web address: report_v2.pdf."""
     return read_address(match.group())
 
 
@@ -77,7 +77,7 @@ def read_suffix(match: re.Match[str]) -> str | None:
 
 
 def read_four_numbers(match: re.Match[str]) -> str | None:
-    """An IP address."""
+    """A web address of four numbers (IP)."""
     parts = match.group().split(".")
     if any(int(part) > 255 for part in parts):
         return None
@@ -93,7 +93,7 @@ def read_version(match: re.Match[str]) -> str:
 
 
 def read_handle(match: re.Match[str]) -> str | None:
-    """A handle or hashtag: @someone, #topic."""
+    """A handle or hashtag of the web: @someone, #topic."""
     if left_of(match, 1).isalnum():
         return None
     return ("at " if match.group()[0] == "@" else "hashtag ") + read_address(match.group()[1:])

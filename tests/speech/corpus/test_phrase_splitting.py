@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clock_attention.speech.text.phrases import split_phrases
+from clock_attention.speech.corpus.phrase_splitting import split_phrases
 
 words = st.lists(st.from_regex(r"[a-z]{1,12}[,.;]?", fullmatch=True), max_size=60).map(" ".join)
 

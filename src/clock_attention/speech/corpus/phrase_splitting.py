@@ -10,7 +10,7 @@ RE_CLAUSE_END = re.compile(r"(?<=[,;:.!?…—])\s+|(?<=[—])")
 
 
 def split_phrases(text: str, shortest: int, longest: int, seed: int | str = 0) -> Iterator[str]:
-    """Cut text into phrases of varied length, at punctuation where possible and at word boundaries otherwise.
+    """Split text into phrases of varied length for a corpus, at punctuation where possible, else between words.
 
     Each phrase aims at a length drawn uniformly from shortest…longest letters, so that a corpus covers short and long
     utterances alike; only what is left at the end of a text may be shorter.
@@ -34,7 +34,7 @@ def split_phrases(text: str, shortest: int, longest: int, seed: int | str = 0) -
 
 
 def _pieces(clause: str, shortest: int, longest: int) -> list[str]:
-    """Phrases of equal length from a clause that is too long, cut between words."""
+    """Phrases of equal length split from a clause that is too long, between words."""
     parts = -(-len(clause) // longest)
     if parts == 1:
         return [clause]

@@ -1,4 +1,4 @@
-"""Prosody of an utterance: its pitch, and how closely that follows another reading of the same sentence."""
+"""Measures of pitch: of an utterance, and of how closely it follows another reading of the same sentence."""
 
 from __future__ import annotations
 

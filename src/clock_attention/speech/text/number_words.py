@@ -33,7 +33,7 @@ def below_thousand(number: int) -> list[str]:
 
 
 def cardinal(number: int) -> str:
-    """1234 → "one thousand two hundred thirty four". Numbers too long to have a name are read digit by digit."""
+    """A number in words: 1234 → "one thousand two hundred thirty four"; too long ones digit by digit."""
     if number < 0:
         return f"minus {cardinal(-number)}"
     if number == 0:
@@ -51,14 +51,14 @@ def cardinal(number: int) -> str:
 
 
 def ordinal(number: int) -> str:
-    """42 → "forty second"."""
+    """An ordinal number in words: 42 → "forty second"."""
     *head, last = cardinal(number).split()
     last = IRREGULAR_ORDINALS.get(last) or (last[:-1] + "ieth" if last.endswith("y") else last + "th")
     return " ".join([*head, last])
 
 
 def year(number: int) -> str:
-    """1905 → "nineteen oh five", 2005 → "two thousand five", 1900 → "nineteen hundred"."""
+    """A year in words: 1905 → "nineteen oh five", 2005 → "two thousand five", 1900 → "nineteen hundred"."""
     high, low = divmod(number, 100)
     if not 10 <= high < 100 or (high % 10 == 0 and low < 10):
         return cardinal(number)
@@ -71,8 +71,7 @@ def two_digits(number: int) -> str:
 
 
 def in_pairs(written: str) -> str:
-    """As houses, rooms and flights are numbered: 101 → "one oh one", 747 → "seven forty seven", 1234 → "twelve thirty
-    four"."""
+    """A number in pairs of digits, as houses and flights: 101 → "one oh one", 747 → "seven forty seven"."""
     number = int(written)
     if len(written) not in (3, 4) or written[0] == "0" or number % 1000 == 0:
         return cardinal(number) if written[0] != "0" else digits(written)
@@ -86,7 +85,7 @@ def digits(written: str) -> str:
 
 
 def decimal(written: str) -> str:
-    """ "3.14" → "three point one four"; commas are skipped, zeros at the end are read."""
+    """A decimal number in words: "3.14" → "three point one four"; commas skipped, zeros at the end read."""
     whole, _, fraction = written.replace(",", "").partition(".")
     words = integer(whole) if whole else ""
     return f"{words} point {digits(fraction)}".strip() if fraction else words
@@ -107,7 +106,7 @@ def plural(words: str) -> str:
 
 
 def roman(written: str) -> int:
-    """The value of a Roman numeral; 0 for what is not written as one."""
+    """The number that a Roman numeral stands for; 0 for what is not written as one."""
     values = [ROMAN_DIGITS.get(letter, 0) for letter in written.upper()]
     total = sum(
         -value if value < following else value for value, following in zip(values, [*values[1:], 0], strict=False)

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clock_attention.speech.text.numbers import as_roman, cardinal, decimal, digits, in_pairs, ordinal, roman, year
+from clock_attention.speech.text.number_words import as_roman, cardinal, decimal, digits, in_pairs, ordinal, roman, year
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from clock_attention.evaluation.scoring.prosody import final_pitch, pitch_distance, pitch_measures
+from clock_attention.evaluation.scoring.pitch_measures import final_pitch, pitch_distance, pitch_measures
 
 
 def contour(hertz: list[float]) -> np.ndarray:

@@ -1,10 +1,10 @@
-"""Whole and decimal numbers, ordinals and years, by what stands around them."""
+"""Rules for whole and decimal numbers, ordinals and years, by what stands around them."""
 
 from __future__ import annotations
 
 import re
 
-from clock_attention.speech.text.numbers import (
+from clock_attention.speech.text.number_words import (
     LONGEST_NUMBER,
     cardinal,
     decimal,
@@ -53,7 +53,7 @@ PLAIN_NUMBER = r"(?:\d{1,3}(?:,\d{3}){1,5}(?!,?\d)|\d{1,60})"
 
 
 def read_integer(match: re.Match[str]) -> Reading:
-    """A whole number, by what stands around it: a year, a house, a code, a count."""
+    """Rule for whole numbers, by what stands around: a year, a house, a code, a count."""
     written = match.group()
     count = written.replace(",", "")
     if "," in written:
@@ -75,19 +75,19 @@ def read_integer(match: re.Match[str]) -> Reading:
 
 
 def is_house(match: re.Match[str], previous: str) -> bool:
-    """Whether a number is that of a house."""
+    """Rule for numbers: whether one is that of a house."""
     right = right_of(match, 60)
     return RE_STREET.match(right) is not None or (previous in HOUSED and RE_HOUSE.match(right) is not None)
 
 
 def spelled_out(match: re.Match[str], previous: str) -> bool:
-    """Whether a number is one to be spelled digit by digit, such as a code."""
+    """Rule for numbers: whether one is to be spelled digit by digit, such as a code."""
     near = left_of(match, 24).lower().split()
     return previous in SPELLED_OUT or bool(SPELLED_OUT & {word.strip(".:,") for word in near[-3:]})
 
 
 def read_four_digits(match: re.Match[str], value: int, previous: str) -> Reading:
-    """A number of four digits: a year, or a count."""
+    """Rule for numbers of four digits: a year, or a count."""
     following = after_closely(match)
     counted = following.islower() and (
         following in COUNTED_WORDS - {"or", "and", "of"}
@@ -109,17 +109,17 @@ def read_four_digits(match: re.Match[str], value: int, previous: str) -> Reading
 
 
 def in_hundreds(value: int) -> str:
-    """A number in hundreds: 1500 → "fifteen hundred"; 1234 → "one thousand two hundred thirty four"."""
+    """Rule for numbers in hundreds: 1500 → "fifteen hundred"; 1234 → "one thousand two hundred thirty four"."""
     return f"{cardinal(value // 100)} hundred" if value % 100 == 0 and value % 1000 else cardinal(value)
 
 
 def read_decimal(match: re.Match[str]) -> Reading:
-    """A decimal number."""
+    """Rule for decimal numbers."""
     return decimal(match.group())
 
 
 def read_point(match: re.Match[str]) -> Reading:
-    """Decimal numbers without a digit before the point: .5; a .45 is a pistol."""
+    """Rule for decimal numbers without a digit before the point: .5; a .45 is a pistol."""
     if left_of(match, 1).isalnum():
         return None
     weapon = after_closely(match).lower() in ("caliber", "rifle", "pistol", "revolver", "special", "magnum")
@@ -129,12 +129,12 @@ def read_point(match: re.Match[str]) -> Reading:
 
 
 def read_ordinal(match: re.Match[str]) -> Reading:
-    """An ordinal number: 42nd."""
+    """Rule for ordinal numbers: 42nd."""
     return ordinal(int(match[1].replace(",", ""))) + (match[3] or "").lower()
 
 
 def read_decade(match: re.Match[str]) -> Reading:
-    """Decades 1990s, '90s, 20s; and single figures in the plural: two 6s."""
+    """Rule for numbers in the plural: decades 1990s, '90s, 20s; single figures: two 6s."""
     number = match[2]
     if len(number) == 4:
         words = year(int(number))
@@ -146,19 +146,19 @@ def read_decade(match: re.Match[str]) -> Reading:
 
 
 def read_short_year(match: re.Match[str]) -> Reading:
-    """A year of two digits: the class of '68."""
+    """Rule for years of two digits: the class of '68."""
     return cardinal(int(match[1])) if int(match[1]) >= 10 else f"oh {cardinal(int(match[1]))}"
 
 
 def read_scaled(match: re.Match[str]) -> Reading:
-    """Numbers with a scale: 2.5k, 3M, 1.2bn. A capital K or B after a whole number is a letter: 4K, 221B."""
+    """Rule for numbers with a scale: 2.5k, 3M, 1.2bn. A capital K or B after a whole number is a letter: 4K."""
     if match[2] in "KB" and "." not in match[1] and not after_closely(match).islower():
         return None
     return f"{decimal(match[1])} {SCALED[match[2].lower()]}"
 
 
 def read_times(match: re.Match[str]) -> Reading:
-    """Numbers with x for times: 4x faster; 3x + 5 = 11 has an unknown."""
+    """Rule for numbers with x for times: 4x faster; 3x + 5 = 11 has an unknown."""
     if re.match(r" ?[-+=<>] ?\d", right_of(match, 4)):
         return [Part(match[1], decimal(match[1])), Part("x", "X.", Kind.MATH)]
     return [Part(match[1], decimal(match[1])), Part("x", "times", Kind.MATH)]
