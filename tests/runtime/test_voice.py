@@ -63,6 +63,32 @@ def test_it_says_the_same_at_the_same_time(voice, runtime, name):
             assert found.tiers()[tier] == intervals
 
 
+@pytest.mark.parametrize("name", ["duration", "frames per phoneme", "pace", "markup"])
+def test_every_phrase_is_encoded_once(runtime, monkeypatch, name):
+    read, calls = runtime._read, []
+
+    def counted(phonemes, **options):
+        calls.append(phonemes.tokens)
+        return read(phonemes, **options)
+
+    monkeypatch.setattr(runtime, "_read", counted)
+    list(runtime.stream(**REQUESTS[name], most_seconds=60))
+    assert len(calls) == len(set(calls))
+
+
+def test_voices_exported_by_earlier_versions_speak_as_they_did(runtime, monkeypatch):
+    expected = runtime.speak(**REQUESTS["duration"])
+    read = runtime._read
+    monkeypatch.setattr(
+        runtime,
+        "_read",
+        lambda phonemes, **options: {k: v for k, v in read(phonemes, **options).items() if k != "unhurried"},
+    )
+    found = runtime.speak(**REQUESTS["duration"])
+    assert found.alignment.durations.tolist() == expected.alignment.durations.tolist()
+    np.testing.assert_array_equal(found.audio, expected.audio)
+
+
 def test_a_stream_is_the_whole(runtime):
     text = "One two. Three four. Five."
     pieces = list(runtime.stream(text))

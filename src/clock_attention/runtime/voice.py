@@ -14,6 +14,7 @@ import onnxruntime
 from numpy.typing import NDArray
 
 from clock_attention.arrays import FloatArray, IntArray
+from clock_attention.runtime.durations import fitted_durations, paced_frames
 from clock_attention.runtime.folder import (
     FRAMES,
     LEXICON,
@@ -143,11 +144,7 @@ class RuntimeVoice:
         phonemes, frames = phrase.phonemes, plan.frames
         if frames is None and pacing.mpr is not None:
             frames = max(1, round(pacing.mpr * len(phonemes)))
-        if phrase.encoded is not None and plan.durations is not None:
-            text = phrase.encoded.state
-        else:  # the graph that encodes the text also divides the frames among its tokens
-            text = self._read(phonemes, frames=frames or 0, pace=pacing.pace or 1.0)
-        wanted: IntArray = text["durations"][0] if plan.durations is None else plan.durations
+        text, wanted = self._timed(phrase, frames, pacing.pace or 1.0, plan.durations)
         short = wanted if plan.durations is None else spoken_durations(wanted, phonemes)
         pitch = np.zeros(short.shape, np.float32)
         if plan.pitch is not None:
@@ -160,6 +157,23 @@ class RuntimeVoice:
         onset_quieted = with_quiet_onset(mel[0], int(short[0]), math.log(self.card.log_floor))
         source = np.arange(len(mel[0])) if (short == wanted).all() else frames_with_silence(short.copy(), wanted)
         return self._sounded(onset_quieted, attention[0], source, plan.energy), wanted
+
+    def _timed(
+        self, phrase: Phrase, frames: int | None, pace: float, durations: IntArray | None
+    ) -> tuple[dict[str, NDArray[Any]], IntArray]:
+        """The encoded text of a phrase, once, and the frames of its tokens and closing silences (T + 2,)."""
+        if phrase.encoded is not None:
+            text: dict[str, NDArray[Any]] = phrase.encoded.state
+            if durations is not None:
+                return text, durations
+            if "unhurried" in text:  # not in voices that were exported by 0.2
+                natural = text["natural"].reshape(-1)
+                optional = text["optional"].reshape(-1).astype(bool)
+                whole = frames or paced_frames(natural, pace)
+                return text, fitted_durations(natural, text["unhurried"].reshape(-1), optional, whole)
+        # The graph that encodes the text also divides the frames among its tokens.
+        text = self._read(phrase.phonemes, frames=frames or 0, pace=pace)
+        return text, text["durations"][0] if durations is None else durations
 
     def _sounded(
         self, mel: NDArray[np.float32], attention: NDArray[np.float32], source: IntArray, energy: FloatArray | None
@@ -180,7 +194,7 @@ class RuntimeVoice:
         ids = np.array([token_ids(phonemes.tokens, self.card.symbols)], np.int64)
         lengths = {"frames": np.array([frames]), "pace": np.array([pace], np.float32)}
         found = self._text.run(None, {"tokens": ids, "token_lengths": np.array([ids.shape[1]]), **lengths})
-        return dict(zip(("encoded", "energy", "natural", "optional", "durations"), found, strict=True))
+        return dict(zip((output.name for output in self._text.get_outputs()), found, strict=True))
 
 
 def session(path: Path, threads: int | None) -> onnxruntime.InferenceSession:

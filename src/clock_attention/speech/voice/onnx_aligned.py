@@ -212,7 +212,8 @@ def text_graph(model: AlignedModel) -> onnx.ModelProto:
     text = graph.text_side(model)
     durations = graph.fitted(text, graph.wanted_frames(text.natural))
     found = {"encoded": text.encoded, "energy": text.energy, "natural": text.natural, "optional": text.optional}
-    for name, tensor in {**found, "durations": graph.cast(durations, INT64)}.items():
+    whole = {"durations": graph.cast(durations, INT64), "unhurried": text.unhurried}
+    for name, tensor in {**found, **whole}.items():
         graph.add("Identity", tensor, output=name)
     sides = ["batch", "tokens and silences"]
     return proto_of(
@@ -229,6 +230,7 @@ def text_graph(model: AlignedModel) -> onnx.ModelProto:
             "natural": (FLOAT, sides),
             "optional": (onnx.TensorProto.BOOL, sides),
             "durations": (INT64, sides),
+            "unhurried": (FLOAT, sides),
         },
     )
 

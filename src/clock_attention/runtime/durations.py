@@ -1,0 +1,40 @@
+"""Durations of tokens in the runtime: whole frames of a phrase that is encoded already, divided among its tokens."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from clock_attention.arrays import IntArray
+
+Frames = NDArray[np.float32]
+
+
+def fitted_durations(natural: Frames, unhurried: Frames, optional: NDArray[np.bool_], frames: int) -> IntArray:
+    """Durations in whole frames that sum to `frames`: the aligned model's `fitted_durations` in NumPy.  (T + 2,)
+
+    Args:
+        natural: predicted frames of the silence before, every token and the silence after.
+        unhurried: frames that fast speech leaves to each, if there is room.
+        optional: which of them may take no frames.
+    """
+    spoken = (~optional).astype(np.float32)
+    total, wanted = natural.sum(dtype=np.float32), np.float32(frames)
+    least = spoken * np.minimum(natural, unhurried)
+    if least.sum(dtype=np.float32) > wanted:
+        least = spoken
+    fewest = least.sum(dtype=np.float32)
+    if wanted >= total or wanted < fewest:  # longer than natural, or too short for one frame a phoneme
+        fitted = natural * wanted / total
+    else:
+        hurried = np.where(optional, natural * np.minimum(wanted / total, np.float32(1)), natural)
+        above = np.maximum(hurried.sum(dtype=np.float32) - fewest, np.float32(1e-6))
+        fitted = least + (hurried - least) * ((wanted - fewest) / above)
+    ends = np.minimum(np.floor(np.cumsum(fitted, dtype=np.float64) + 0.5), frames)
+    ends[-1] = frames
+    return np.diff(ends, prepend=0.0).astype(np.int64)
+
+
+def paced_frames(natural: Frames, pace: float) -> int:
+    """Duration of a phrase in whole frames at a pace."""
+    return max(1, int(np.round(natural.sum(dtype=np.float32) / np.float32(pace))))
