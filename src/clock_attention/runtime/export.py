@@ -23,7 +23,7 @@ def export_runtime(voice: Voice, folder: str | Path, *, vocoder: str | Path = "a
     if not isinstance(model, AlignedModel):
         raise ValueError(
             f"{voice.path}: the runtime speaks voices with durations, such as the default one; this one has attention "
-            "alone (`--onnx` exports its acoustic model)"
+            "alone: only its acoustic model can be exported, as one ONNX file"
         )
     if model.flow is not None:
         raise ValueError(f"{voice.path}: the runtime has no flow decoder; export a voice without one")

@@ -141,12 +141,12 @@ def check_recording(path: Path, options: Options) -> None:
     if header.channels > 1 and not (options.mix or options.force):
         raise ValueError(
             f"{path}: {header.channels} channels, expected one; they may hold different speakers: "
-            "extract the one to align, or mix them (--mix)"
+            "extract the one to align, or mix them with the option mix"
         )
     if header.samplerate < LOWEST_RATE and not options.force:
         raise ValueError(
             f"{path}: sampled at {header.samplerate} Hz, expected at least {LOWEST_RATE}: half of what tells sounds "
-            "apart is missing, so boundaries may be wrong (--force aligns it anyway)"
+            "apart is missing, so boundaries may be wrong (the option force aligns it anyway)"
         )
 
 

@@ -244,7 +244,7 @@ def train_vocoder(
     Interrupted, it can be resumed.
     """
     if not resume and (out / CHECKPOINT).exists():
-        raise ValueError(f"{out} already holds a training: give --resume to continue it, or another folder")
+        raise ValueError(f"{out} already holds a training: resume it, or choose another folder")
     make_folder(out)
     network = load_network(start)
     analysis = Analysis(network.config)

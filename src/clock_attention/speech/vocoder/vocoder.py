@@ -217,7 +217,7 @@ def compare_mels(name: str, expected: MelConfig, given: MelConfig) -> None:
     if differences:
         raise VocoderError(
             f"the vocoder {name!r} does not understand this mel: {'; '.join(differences)}. Prepare the corpus with the "
-            "vocoder's mel definition (`--mel hifigan` for published ones), or use griffin-lim, which takes any"
+            "vocoder's mel definition (the preset hifigan for published ones), or use griffin-lim, which takes any"
         )
 
 
