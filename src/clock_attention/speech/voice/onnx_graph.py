@@ -152,11 +152,7 @@ def proto_of(
     """A finished ONNX graph as a checked model. Weights that are whole in half precision are stored so."""
     nodes, weights = [], []
     for name, values in graph.weights.items():
-        if (
-            values.dtype == np.float32
-            and values.size >= LEAST_HALF
-            and np.array_equal(values.astype(np.float16), values)
-        ):
+        if values.size >= LEAST_HALF and is_half(values):
             weights.append(numpy_helper.from_array(values.astype(np.float16), f"{name}_half"))
             nodes.append(helper.make_node("Cast", [f"{name}_half"], [name], to=TensorProto.FLOAT))
         else:
