@@ -49,10 +49,10 @@ def align_folder(
     found = find_recordings(inputs)
     if not found.recordings and not found.rejected:
         raise ValueError(f"{', '.join(map(str, inputs))}: no recordings (.wav, .flac, .ogg, .mp3)")
-    home = make_folder(out if out is not None else inputs[0] if inputs[0].is_dir() else inputs[0].parent)
+    folder = make_folder(out if out is not None else inputs[0] if inputs[0].is_dir() else inputs[0].parent)
     todo = jobs_of(found.recordings, out, suffixes, plot)
-    with locked(home, "alignments"):
-        table = Table(home / TABLE)
+    with locked(folder, "alignments"):
+        table = Table(folder / TABLE)
         for rejection in found.rejected:
             table.append(Outcome(rejection.id, FAILED, reason=rejected(rejection)))
         left = [job for job in todo if overwrite or not table.is_done(job, options)]
@@ -67,7 +67,7 @@ def align_folder(
                 table.append(outcome)
                 advance_to(len(todo) - len(left) + number)
         table.finish([row.id for row in found.rejected] + [row.id for row in found.recordings])
-    return summarize(table.rows.values(), found.without_audio, home / TABLE, len(todo) - len(left), began)
+    return summarize(table.rows.values(), found.without_audio, folder / TABLE, len(todo) - len(left), began)
 
 
 def jobs_of(

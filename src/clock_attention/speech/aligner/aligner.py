@@ -218,9 +218,9 @@ class Aligner:
 
 def check_length(phonemes: Phonemes, duration: float) -> None:
     """Refuse a text with more sounds than fit into the recording, before a graph is built."""
-    said = sum(sound is not None for sound in sounds(phonemes.tokens, phonemes.word_index))
-    if said > MOST_SOUNDS_PER_SECOND * duration:
+    spoken = sum(sound is not None for sound in sounds(phonemes.tokens, phonemes.word_index))
+    if spoken > MOST_SOUNDS_PER_SECOND * duration:
         raise AlignmentError(
-            f"the text is too long for the recording: {said} sounds in {duration:.2f} s, "
+            f"the text is too long for the recording: {spoken} sounds in {duration:.2f} s, "
             f"and nobody says more than {MOST_SOUNDS_PER_SECOND:g} a second"
         )
