@@ -9,13 +9,6 @@ from tests.speech.voice.test_synthesis import Hum
 from tests.speech.voices import tiny_voice
 
 
-@pytest.fixture(scope="module")
-def voice(tmp_path_factory):
-    folder = tiny_voice(tmp_path_factory.mktemp("voices") / "voice")
-    tiny_voice(folder / "autoregressive", decoding="autoregressive", causal_norm="cumulative")
-    return Voice.load(folder)
-
-
 def speech_of(voice, text, **options):
     return voice.speak(text, vocoder=Hum(voice.language.mel), **options)
 

@@ -38,14 +38,6 @@ class Hum:
 
 
 @pytest.fixture(scope="module")
-def voice(tmp_path_factory):
-    folder = tiny_voice(tmp_path_factory.mktemp("voices") / "voice")
-    # An untrained clock without a norm may stand still; the cumulative norm keeps every clock ticking.
-    tiny_voice(folder / "autoregressive", decoding="autoregressive", causal_norm="cumulative")
-    return Voice.load(folder)
-
-
-@pytest.fixture(scope="module")
 def hum(voice):
     return Hum(voice.language.mel)
 
