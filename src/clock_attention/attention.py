@@ -91,7 +91,7 @@ def clock_attention(
 
 
 def attend(inputs: AttentionInputs, options: ClockOptions, wanted: Wanted) -> Attended:
-    """The attention by the implementation that `options.impl` names, or the best one that serves this call."""
+    """Dispatch of the attention: the implementation that `options.impl` names, or the best for this call."""
     impl = selfcheck.forced_implementation() if options.impl == "auto" else options.impl
     if impl == "reference":
         output, weights, logits, made = reference.attend(inputs, options, wanted)
@@ -114,17 +114,18 @@ def attend(inputs: AttentionInputs, options: ClockOptions, wanted: Wanted) -> At
 
 
 def is_double(inputs: AttentionInputs) -> bool:
+    """Whether the attention is computed in fp64, which Triton does not do."""
     return inputs.query.dtype == torch.float64
 
 
 def trusts_triton(inputs: AttentionInputs) -> bool:
-    """Whether the Triton kernel has been seen to be right on this device."""
+    """Dispatch of the attention: whether the Triton kernel has been seen to be right on this device."""
     device = inputs.query.device
     return not is_double(inputs) and selfcheck.trusted(device.type, device.index or 0)
 
 
 def imported_triton() -> Any:
-    """The kernels, or an error that says how to get them."""
+    """Dispatch of the attention: the Triton kernels, or an error that says how to get them."""
     try:
         from clock_attention.kernels import triton
     except ModuleNotFoundError as error:
@@ -153,7 +154,7 @@ def checked_inputs(
     segments: tuple[Tensor, Tensor] | None = None,
     target_range: tuple[float | Tensor, float | Tensor] | None = None,
 ) -> AttentionInputs:
-    """Raise an error that names the argument, what it got and what it wants; else the tensors, ready for a kernel."""
+    """Check the arguments of `clock_attention`: an error that names the argument; else tensors ready for a kernel."""
     check_features(query, key, value)
     check_content(content, query, key)
     if (pace is None) == (options.clocks == "causal"):
@@ -182,6 +183,7 @@ def checked_inputs(
 
 
 def check_features(query: Tensor, key: Tensor, value: Tensor) -> None:
+    """Check query, key and value of `clock_attention`."""
     for name, tensor in (("query", query), ("key", key), ("value", value)):
         if tensor.ndim != 4:
             raise ValueError(
@@ -205,7 +207,7 @@ def check_features(query: Tensor, key: Tensor, value: Tensor) -> None:
 
 
 def check_content(content: Content | None, query: Tensor, key: Tensor) -> None:
-    """Features of both sides with the same channels, or a score for every pair."""
+    """Check the content of `clock_attention`: features of both sides, alike in channels, or scores of all pairs."""
     if content is None:
         return
     pairs = (*query.shape[:3], key.shape[2])
@@ -237,7 +239,7 @@ def check_content(content: Content | None, query: Tensor, key: Tensor) -> None:
 def checked_segments(
     segments: tuple[Tensor, Tensor] | None, query: Tensor, key: Tensor, options: ClockOptions
 ) -> tuple[Tensor, Tensor] | None:
-    """A segment for every step of both sides."""
+    """Check the segments of `clock_attention`: one for every step of both sides."""
     if segments is None:
         return None
     if options.clocks != "normalized" or options.variance != "surrogate":
@@ -261,7 +263,7 @@ def checked_segments(
 def checked_range(
     target_range: tuple[float | Tensor, float | Tensor] | None, query: Tensor, key: Tensor, options: ClockOptions
 ) -> tuple[Tensor, Tensor] | None:
-    """Start and end as tensors (B, H or 1), or (B, H, T)."""
+    """Check the target range of `clock_attention`: start and end as tensors (B, H or 1), or (B, H, T)."""
     if target_range is None:
         return None
     if options.clocks != "normalized":
@@ -290,7 +292,7 @@ def checked_range(
 
 
 def valid_steps(name: str, mask: Tensor, shape: tuple[int, ...]) -> Tensor:
-    """torch's padding mask (True = padding) turned into the valid steps the method speaks of."""
+    """From torch's padding mask (True = padding) of `clock_attention` to the valid steps that kernels take."""
     if mask.dtype != torch.bool:
         raise TypeError(f"{name}: got dtype {mask.dtype}, expected torch.bool with True = padding")
     if tuple(mask.shape) != tuple(shape):
@@ -299,6 +301,7 @@ def valid_steps(name: str, mask: Tensor, shape: tuple[int, ...]) -> Tensor:
 
 
 def check_attn_mask(attn_mask: Tensor | None, shape: tuple[int, int, int, int]) -> None:
+    """Check the attention mask of `clock_attention`."""
     if attn_mask is None:
         return
     if attn_mask.dtype != torch.bool and not attn_mask.is_floating_point():
@@ -317,7 +320,7 @@ def check_attn_mask(attn_mask: Tensor | None, shape: tuple[int, int, int, int]) 
 
 
 def head_scale(logit_scale: float | Tensor, heads: int, like: Tensor) -> Tensor:
-    """logit_scale as a tensor that multiplies (B, H, S, T) logits: (H, 1, 1), or (1, 1, 1) for one number."""
+    """The argument logit_scale as a tensor that multiplies (B, H, S, T) logits: (H, 1, 1), or (1, 1, 1)."""
     dtype = torch.promote_types(like.dtype, torch.float32)
     scale = torch.as_tensor(logit_scale, dtype=dtype, device=like.device).reshape(-1, 1, 1)
     if scale.shape[0] not in (1, heads):

@@ -53,7 +53,7 @@ class ClockOptions:
 
 
 def resolve_variance(variance: str | None, clocks: str) -> str:
-    """None means the one that serves these clocks best; docs/theory/causal.md shows why causal ones take "local"."""
+    """The option `variance`: None means the one that serves these clocks best; docs/theory/causal.md shows why."""
     if variance is None:
         return "local" if clocks == "causal" else "surrogate"
     if variance not in VARIANCES:
@@ -64,7 +64,7 @@ def resolve_variance(variance: str | None, clocks: str) -> str:
 
 
 def check_pace(pace: float | Tensor, batch: int) -> None:
-    """A positive number of target steps per source token, or one for each item."""
+    """The option `pace`: a positive number of target steps per source token, or one for each item."""
     if isinstance(pace, Tensor):
         if pace.shape not in ((), (batch,)):
             raise ValueError(f"pace: got shape {tuple(pace.shape)}, expected a number or ({batch},)")

@@ -166,7 +166,7 @@ def advance_clocks(state: ClockState, x: Tensor, options: ClockOptions) -> Clock
 def attend_step(
     state: ClockState, options: ClockOptions, logit_scale: Tensor, content_query: Tensor | None = None
 ) -> tuple[Tensor, Tensor]:
-    """Where the source clock meets the target clock now: output (B, H, Dv) and weights (B, H, T)."""
+    """One streaming step, where the source clock meets the target's: output (B, H, Dv), weights (B, H, T)."""
     if options.variance == "local":
         query_variance = local_variance(state.key_valid, state.unit.dtype)
     else:
@@ -197,7 +197,7 @@ def attend_step(
 def step_kernel_serves(
     state: ClockState, options: ClockOptions, logit_scale: Tensor, content_query: Tensor | None
 ) -> bool:
-    """Whether one launch can take this step: on a GPU, in fp32 and without gradients."""
+    """Whether one kernel launch can take a streaming step: on a GPU, in fp32 and without gradients."""
     tensors = (state.elapsed, state.key_clock, state.value, logit_scale, content_query)
     if torch.is_grad_enabled() and any(x is not None and x.requires_grad for x in tensors):
         return False
@@ -214,7 +214,7 @@ def step_kernel_serves(
 
 
 def decoding_over(state: ClockState) -> bool:
-    """True when every item's clock has run out, which is how decoding ends.
+    """For streaming: True when every item's clock has run out, which is how decoding ends.
 
     A clock that stands still would never end: when all others are done, this says so and gives up, so that a broken
     model cannot hang its caller.

@@ -12,6 +12,7 @@ from clock_attention.integrations.clock_cache import clock_layer
 
 
 def is_speecht5_attention(module: nn.Module) -> bool:
+    """Whether a module is SpeechT5's attention."""
     return isinstance(module, SpeechT5Attention)
 
 

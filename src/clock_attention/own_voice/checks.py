@@ -25,7 +25,7 @@ MOST_OTHERS = 0.08  # of the clips; single ones may be odd
 
 @dataclass(frozen=True)
 class Clip:
-    """A clip that is about to be learned from."""
+    """A clip of one's own recordings to be checked."""
 
     id: str
     text: str
@@ -33,13 +33,13 @@ class Clip:
 
 
 def english_share(texts: Sequence[str]) -> tuple[float, int]:
-    """Share of words that are frequent in English and in no other language, and the number of words."""
+    """Check of the language: share of words that are frequent in English and in no other, and the number of words."""
     words = [word for text in texts for word in re.findall(r"[^\W\d_]+", text.casefold())]
     return sum(word in ENGLISH for word in words) / max(1, len(words)), len(words)
 
 
 def require_enough(clips: Sequence[Clip], folder: str) -> list[str]:
-    """Enough speech, in English; returns what to be warned about."""
+    """Check: enough speech, in English; returns what to be warned about."""
     seconds = sum(clip.seconds for clip in clips)
     if seconds < FEWEST_SECONDS:
         files = f"{len(clips)} clip" + "s" * (len(clips) != 1)
@@ -60,6 +60,7 @@ def require_enough(clips: Sequence[Clip], folder: str) -> list[str]:
 
 
 def require_quiet(above_noise: float) -> list[str]:
+    """Check: warns where the room of the recordings is audible."""
     if above_noise >= NOISY:
         return []
     return [
@@ -69,7 +70,7 @@ def require_quiet(above_noise: float) -> list[str]:
 
 
 def require_one_speaker(ids: Sequence[str], embeddings: Sequence[Embedding] | None) -> list[str]:
-    """One person in all clips; returns what to be warned about. None: no speaker encoder is installed."""
+    """Check: one person in all clips; returns warnings. None: no speaker encoder is installed."""
     if embeddings is None:
         return [f"it was not checked that one person speaks in all recordings, which needs `{INSTALL}`"]
     found = to_main_speaker(np.stack(list(embeddings)).astype(np.float64))
@@ -89,7 +90,7 @@ def require_one_speaker(ids: Sequence[str], embeddings: Sequence[Embedding] | No
 def to_main_speaker(
     embeddings: np.ndarray[tuple[int, int], np.dtype[np.float64]],
 ) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-    """Cosine of each clip with the mean of the larger group, where there are two."""
+    """For the check of speakers: cosine of each clip with the mean of the larger group, where there are two."""
     pairs = embeddings @ embeddings.T
     centre = embeddings[np.argmax(np.median(pairs, axis=1))]  # the clip most like the others
     for _ in range(5):

@@ -55,7 +55,7 @@ OnStageProgress = Callable[[str, int, int], None]  # stage, done, of
 
 
 def create(order: Order, report: OnStageProgress = lambda stage, done, of: None, quiet: bool = False) -> dict[str, Any]:
-    """Make the voice; returns what every stage found."""
+    """Create one's own voice from an order, stage by stage; returns what every stage found."""
     sources, rejected = find_sources(order.recordings)  # a wrong folder is refused before anything is written
     if order.out.exists() and not order.work.exists() and any(order.out.iterdir()):
         raise FileExistsError(f"{order.out} exists and is not being made by this command: choose another folder")
@@ -66,7 +66,7 @@ def create(order: Order, report: OnStageProgress = lambda stage, done, of: None,
 
 
 class Creation:
-    """The stages of one order."""
+    """The stages of creating one voice."""
 
     def __init__(self, order: Order, start: Start, report: OnStageProgress, quiet: bool) -> None:
         self.order, self.start, self.report, self.quiet = order, start, report, quiet
@@ -275,19 +275,20 @@ class Creation:
 
 
 def find_words(model: Path | None, wave: Wave, rate: int, text: str) -> list[TimedWord]:
-    """Where the words of a long recording are."""
+    """While creating a voice: where the words of a long recording are."""
     found = Aligner.load(model).align(wave, text, sample_rate=rate, posterior=False)
     return [TimedWord(word.start, word.end, word.label) for word in found.words if word.label]
 
 
 def file_state(path: str) -> list[int]:
+    """While creating a voice: size and time of a file, by which changes are noticed."""
     state = Path(path).stat()
     return [state.st_size, state.st_mtime_ns]
 
 
 @contextmanager
 def threads(count: int) -> Iterator[None]:
-    """Sums are split by thread: the same voice comes from the same number of threads only."""
+    """While creating a voice: the number of threads, on which sums and so the voice depend."""
     before = torch.get_num_threads()
     torch.set_num_threads(count)
     try:

@@ -29,7 +29,7 @@ SILENT = -70.0  # LUFS
 
 
 class Transcriber(Protocol):
-    """Transcribes speech."""
+    """Transcribes the speech of gathered recordings."""
 
     @property
     def name(self) -> str: ...
@@ -55,7 +55,7 @@ class Gathered:
 
 
 class Gathering:
-    """Writes clips into a folder, one recording after the other."""
+    """Gathers recordings: writes clips into a folder, one recording after the other."""
 
     def __init__(
         self,
@@ -160,7 +160,7 @@ class Gathering:
 
 
 def written(words: list[TimedWord], text: str) -> list[TimedWord]:
-    """Words as they stand in the text, with the punctuation between them, which says where to pause."""
+    """Gathered words as they stand in the text, with the punctuation between them, which says where to pause."""
     places, reached = [], 0
     for word in words:
         place = text.find(word.text, reached)

@@ -38,7 +38,7 @@ def measure(
     vocoder: str = "auto",
     report: Callable[[int], None] = lambda done: None,
 ) -> dict[str, Any]:
-    """Speak the texts and compare with recordings that were not learned from. Writes some of both into `samples`.
+    """Measure one's own voice: speak texts, compare with recordings not learned from. Writes some of both to `samples`.
 
     What needs a package that is not installed is left out.
     """
@@ -70,13 +70,14 @@ def measure(
 
 
 def held_out(store: FeatureStore) -> list[int]:
-    """Recordings that training has not seen, or the last ones where there are none."""
+    """For measuring a voice: recordings that training has not seen, or the last ones where there are none."""
     items = [*store.split("test"), *store.split("valid")]
     timed = [item for item in items if store.utterances[item].durations is not None]
     return timed or list(range(len(store)))[-HELD_OUT:]
 
 
 def word_errors(texts: Sequence[str], waves: Sequence[Wave], rate: int, recognizer: str) -> dict[str, Any]:
+    """Measure of a voice: word error rate by a recognizer."""
     try:
         loaded = load_recognizer(recognizer)
     except (ModuleNotFoundError, FileNotFoundError):
@@ -87,6 +88,7 @@ def word_errors(texts: Sequence[str], waves: Sequence[Wave], rate: int, recogniz
 
 
 def opinions(waves: Sequence[Wave], copies: Sequence[Wave], rate: int) -> dict[str, Any]:
+    """Measure of a voice: predicted opinion scores, beside recordings through the vocoder."""
     found: dict[str, Any] = {}
     for name, key in (("distillmos", "mos"), ("dnsmos", "ovrl")):
         try:
@@ -101,6 +103,7 @@ def opinions(waves: Sequence[Wave], copies: Sequence[Wave], rate: int) -> dict[s
 def speaker_similarity(
     waves: Sequence[Wave], copies: Sequence[Wave], recordings: Sequence[Wave], rate: int
 ) -> dict[str, Any]:
+    """Measure of a voice: speaker similarity to the recordings."""
     encoder = load_encoder()
     if encoder is None:
         return {}
@@ -116,7 +119,7 @@ def speaker_similarity(
 
 
 def mel_movement(mels: Sequence[Any], recordings: Sequence[Any]) -> dict[str, Any]:
-    """Mean movement and variance, as ratios to the recordings' (of other sentences)."""
+    """Measure of a voice: movement and variance of its mels, as ratios to the recordings' (of other sentences)."""
     ours, theirs = ([sharpness(mel) for mel in some] for some in (mels, recordings))
     names = (("movement", "time"), ("bins", "bins"), ("variance", "variance"))
     return {

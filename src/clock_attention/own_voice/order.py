@@ -12,7 +12,7 @@ SENTENCES = 24  # spoken to measure the voice
 
 @dataclass(frozen=True)
 class Order:
-    """What voice is to be made of which recordings."""
+    """The order for one's own voice: of which recordings, with whose consent, at which cost."""
 
     recordings: Path
     out: Path

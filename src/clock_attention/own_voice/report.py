@@ -28,7 +28,7 @@ Findings = dict[str, Any]
 
 
 def write_card(order: Order, found: Findings) -> None:
-    """Measures into voice.json, and the card for readers."""
+    """Write the measures into voice.json, and the voice's card for readers."""
     measured = found["evaluate"]
     measures = {key: value[0] if isinstance(value, list) else value for key, value in numbers(measured).items()}
     card = read_card(order.out).model_copy(update={"measures": measures})
@@ -49,6 +49,7 @@ def write_card(order: Order, found: Findings) -> None:
 
 
 def write_voice_report(order: Order, found: Findings, log: Path, samples: Path) -> Path:
+    """Write the report of a created voice: `report.html` with samples to play."""
     measured = found["evaluate"]
     spoken = [(text, samples / f"voice_{number}.flac") for number, text in enumerate(measured["texts"])]
     recorded = [(text, samples / f"recording_{number}.flac") for number, text in enumerate(measured["recorded_texts"])]
@@ -76,11 +77,12 @@ def write_voice_report(order: Order, found: Findings, log: Path, samples: Path) 
 
 
 def numbers(measured: Findings) -> dict[str, Any]:
-    """Measures without the texts."""
+    """Of a voice's report: measures without the texts."""
     return {key: value for key, value in measured.items() if not isinstance(value, str) and key not in TEXTS}
 
 
 def measures_table(measured: Findings) -> Cells:
+    """Of a voice's report: the table of measures."""
     rows: Cells = [["measure", "this voice", "recordings through the vocoder"]]
     if "wer" in measured:
         low, high = (f"{100 * part:.1f}" for part in measured["wer"][1:])
@@ -103,6 +105,7 @@ def measures_table(measured: Findings) -> Cells:
 
 
 def explanation(measured: Findings) -> str:
+    """Of a voice's report: what the measures mean, and which are missing."""
     missing = [name for name in ("wer", "distillmos", "dnsmos", "similarity") if name not in measured]
     without = f" Not measured, because a package is not installed: {', '.join(missing)}." if missing else ""
     return (
@@ -113,11 +116,13 @@ def explanation(measured: Findings) -> str:
 
 
 def interval(values: list[float]) -> str:
+    """Of a voice's report: a mean with its interval."""
     mean, low, high = values
     return f"{mean:.2f} [{low:.2f}, {high:.2f}]"
 
 
 def used_table(found: Findings) -> Cells:
+    """Of a voice's report: how much was recorded and used."""
     gathered, prepared, plan = found["gather"], found["prepare"], found["plan"]
     low, middle, high = gathered["loudness"] or [0.0, 0.0, 0.0]
     return [
@@ -136,7 +141,7 @@ def used_table(found: Findings) -> Cells:
 
 
 def left_out(found: Findings) -> list[ReportPart]:
-    """Every reason with its count and time; nothing disappears."""
+    """Of a voice's report: every reason for leaving clips out with its count and time; nothing disappears."""
     rows: Cells = [["stage", "reason", "clips", "seconds"]]
     for reason, (count, seconds) in found["gather"]["left_out"].items():
         rows.append(["reading", reason, str(count), f"{seconds:.0f}"])
@@ -152,6 +157,7 @@ def left_out(found: Findings) -> list[ReportPart]:
 
 
 def worst_table(found: Findings) -> Cells:
+    """Of a voice's report: the clips that fit their text worst."""
     rows: Cells = [["clip", "score", "left out", "text"]]
     for name, score, reason, text in found["align"]["worst"]:
         rows.append([name, "" if score is None else f"{score:.2f}", reason, text])
@@ -159,7 +165,7 @@ def worst_table(found: Findings) -> Cells:
 
 
 def draw_curves(log: Path, path: Path) -> bool:
-    """Losses over steps; False where nothing was logged."""
+    """Of a voice's report: the figure of losses over steps; False where nothing was logged."""
     from matplotlib.figure import Figure
 
     rows = read_log(log)

@@ -1,4 +1,4 @@
-"""Stages that are done once: each leaves a file that says what it was done with and what it found.
+"""Stages of creating a voice that are done once: each leaves a file that says what it was done with and found.
 
 A stage is repeated when anything that it depends on has changed, and with it every stage after it.
 """
@@ -17,7 +17,7 @@ StageResult = dict[str, Any]
 
 
 class Stages:
-    """The files of all stages in one folder, and the chain of what each depends on."""
+    """The files of all stages of creating a voice in one folder, and the chain of what each depends on."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = make_folder(folder)
@@ -50,7 +50,7 @@ class Stages:
 
 
 def digest_of(*paths: Path) -> str:
-    """Of the names and contents of files; of a folder, of all files in it and below."""
+    """For stages: hash of the names and contents of files; of a folder, of all files in it and below."""
     found = hashlib.sha256()
     for path in paths:
         files = sorted(file for file in path.rglob("*") if file.is_file()) if path.is_dir() else [path]

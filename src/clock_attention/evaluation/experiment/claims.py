@@ -1,4 +1,4 @@
-"""The expected results of the experiment, each checked against its measurement."""
+"""The claims of the experiment: expected results, each checked against its measurement."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def check_claims(
     pairs: Sequence[tuple[str, str]],
     recognizers: Sequence[str],
 ) -> Cells:
-    """One row a claim: what was expected, what was measured, whether it holds. What was not measured is left out.
+    """Check every claim: one row each with expected, measured, and whether it holds. Unmeasured ones are left out.
 
     Args:
         copy: copy-synthesis of recordings, the floor where the sweep has no teacher.
@@ -50,18 +50,19 @@ ClaimRow = tuple[str, str, str]
 
 
 def judged(holds: bool) -> str:
+    """Whether a claim holds, in words."""
     return "holds" if holds else "does not hold"
 
 
 def at_most(interval: ConfidenceInterval, limit: float) -> str:
-    """Holds, does not hold, or inconclusive: the whole interval decides, not the estimate."""
+    """Whether a claim of a limit holds, does not hold, or is inconclusive: the whole interval decides."""
     if interval.low <= limit <= interval.high:
         return "inconclusive: the interval includes the limit"
     return judged(interval.estimate <= limit)
 
 
 def near_the_floor(sweep: Sequence[Evaluation], copy: Sequence[Evaluation], recognizer: str) -> list[ClaimRow]:
-    """The teacher reads the same sentences; recordings have their own, and are compared without pairs."""
+    """Claim: close to the teacher, which reads the same sentences; recordings are compared without pairs."""
     recordings = [one for one in copy if recognizer in one.recognizers]
     teacher = [one for one in of_system(sweep, "teacher") if one.length == "natural"]
     if CLOCK not in names(sweep) or not (teacher or recordings):
@@ -77,6 +78,7 @@ def near_the_floor(sweep: Sequence[Evaluation], copy: Sequence[Evaluation], reco
 
 
 def recognizable(sweep: Sequence[Evaluation], recognizer: str) -> list[ClaimRow]:
+    """Claim: clock attention stays recognizable over the range of lengths."""
     inside = [one for one in of_system(sweep, CLOCK) if one.mpr is not None and FROM <= one.mpr <= TO]
     measured = sorted({one.mpr for one in inside if one.mpr is not None})
     if not {FROM, TO} <= set(measured):
@@ -89,6 +91,7 @@ def recognizable(sweep: Sequence[Evaluation], recognizer: str) -> list[ClaimRow]
 
 
 def no_worse(sweep: Sequence[Evaluation], pair: tuple[str, str], recognizer: str) -> list[ClaimRow]:
+    """Claim: clock attention makes no more word errors than dot attention at their best shared length."""
     if not set(pair) <= set(names(sweep)):
         return []
     length = best_shared(sweep, pair, recognizer)
@@ -101,6 +104,7 @@ def no_worse(sweep: Sequence[Evaluation], pair: tuple[str, str], recognizer: str
 
 
 def causal(sweep: Sequence[Evaluation], recognizer: str) -> list[ClaimRow]:
+    """Claim: causal clocks make at most twice the word errors of parallel ones."""
     if not {CLOCK, CAUSAL} <= set(names(sweep)):
         return []
     ours, parallel = (best(sweep, name, recognizer).scores[recognizer] for name in (CAUSAL, CLOCK))
@@ -111,6 +115,7 @@ def causal(sweep: Sequence[Evaluation], recognizer: str) -> list[ClaimRow]:
 
 
 def stopping(sweep: Sequence[Evaluation]) -> list[ClaimRow]:
+    """Claim: causal clocks stop by themselves."""
     found = of_system(sweep, CAUSAL)
     if not found or any("hit_ceiling" not in one.alignment for one in found):
         return []
@@ -120,6 +125,7 @@ def stopping(sweep: Sequence[Evaluation]) -> list[ClaimRow]:
 
 
 def faultless(hard: Sequence[Evaluation]) -> list[ClaimRow]:
+    """Claim: clock attention skips and repeats no word of the hard list."""
     found = [one.alignment for one in of_system(hard, CLOCK)]
     measures = ("words", "word_skips", "words_under_a_step", "word_repeats", "word_skips_in_mean")
     if not found or any(name not in one for one in found for name in measures):

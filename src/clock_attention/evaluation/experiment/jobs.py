@@ -40,7 +40,7 @@ from clock_attention.speech.voice.from_run import export
 
 @dataclass(frozen=True)
 class StageJob(ABC):
-    """The work of one stage. Fields in `how` only say how it is run; they change no result."""
+    """The job of one stage of the experiment. Fields in `how` only say how it is run; they change no result."""
 
     out: Path
     how: ClassVar[tuple[str, ...]] = ("workers", "threads", "lists", "devices", "nodes")
@@ -60,7 +60,7 @@ class StageJob(ABC):
 
 @dataclass(frozen=True)
 class SynthesizeCorpus(StageJob):
-    """A feature store of the teacher's speech."""
+    """Job: a feature store of the teacher's speech."""
 
     text: Path | None = None  # None: generated sentences
     hours: float | None = None
@@ -94,7 +94,7 @@ class SynthesizeCorpus(StageJob):
 
 @dataclass(frozen=True)
 class PrepareCorpus(StageJob):
-    """A feature store of recordings in LJSpeech's format."""
+    """Job: a feature store of recordings in LJSpeech's format."""
 
     folder: Path = Path("data/LJSpeech-1.1")
     phonemizer: str = "hibari"
@@ -118,7 +118,7 @@ class PrepareCorpus(StageJob):
 
 @dataclass(frozen=True)
 class TrainSystem(StageJob):
-    """A training run, begun or continued. Without a preset it continues one with the run's own options."""
+    """Job: a training run, begun or continued. Without a preset it continues one with the run's own options."""
 
     corpora: tuple[Path, ...] = ()
     preset: str | None = None
@@ -140,7 +140,7 @@ class TrainSystem(StageJob):
 
 @dataclass(frozen=True)
 class ExportVoice(StageJob):
-    """A voice made of a run."""
+    """Job: a voice made of a run."""
 
     source: Path = Path()
     licence: str = "unknown"
@@ -151,7 +151,7 @@ class ExportVoice(StageJob):
 
 @dataclass(frozen=True)
 class SweepSystems(StageJob):
-    """Systems over a range of lengths: OUT/sweep.json and figures."""
+    """Job: systems over a range of lengths: OUT/sweep.json and figures."""
 
     systems: tuple[str, ...] = ()
     prompts: tuple[str, ...] = ()
@@ -205,10 +205,12 @@ class SweepSystems(StageJob):
 
 
 def folder_of(system: str) -> str:
+    """The folder of a system that a job names."""
     return split_name(system)[1]
 
 
 def use_threads(threads: int | None) -> None:
+    """Set torch's threads for a job of the experiment."""
     if threads:
         import torch
 
@@ -216,13 +218,14 @@ def use_threads(threads: int | None) -> None:
 
 
 def as_json(value: Any) -> Any:
+    """An option of a job as JSON."""
     if isinstance(value, Path):
         return str(value)
     return [as_json(one) for one in value] if isinstance(value, tuple) else value
 
 
 def run_in_process(job: StageJob) -> None:
-    """In a process of its own, whose memory is free again when it ends; its errors are raised here."""
+    """Run a job in a process of its own, whose memory is free again when it ends; its errors are raised here."""
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(1, context) as pool:
         try:
@@ -234,4 +237,5 @@ def run_in_process(job: StageJob) -> None:
 
 
 def run_on_terminal(job: StageJob) -> None:
+    """Run a job of the experiment with its output on the terminal."""
     job.run(Console(emoji=False, markup=False))

@@ -1,4 +1,4 @@
-"""Carrying out an experiment: which stages are left, with which options each was done, and how long it took."""
+"""The journal of an experiment: which stages are left, with which options each was done, and how long it took."""
 
 from __future__ import annotations
 
@@ -20,17 +20,19 @@ Journal = dict[str, Any]  # OUT/experiment.json: seconds, jobs and inputs by sta
 
 
 def read_journal(out: Path) -> Journal:
+    """The journal of an experiment, experiment.json."""
     path = out / "experiment.json"
     found: Journal = json.loads(path.read_text("utf-8")) if path.exists() else {}
     return found
 
 
 def write_journal(out: Path, journal: Journal) -> None:
+    """Write the journal of an experiment, experiment.json."""
     write_atomically(out / "experiment.json", json.dumps(journal, indent=1, ensure_ascii=False))
 
 
 def changed(stage: Stage, job: StageJob, journal: Journal) -> bool:
-    """Whether a stage was last done with other options than these, or read something else."""
+    """By the journal: whether a stage was last done with other options than these, or read something else."""
     before = journal.get("jobs", {}).get(stage.name)
     inputs = stage.inputs()
     read = journal.get("inputs", {}).get(stage.name, inputs)
@@ -38,6 +40,7 @@ def changed(stage: Stage, job: StageJob, journal: Journal) -> bool:
 
 
 def refuse_other_options(experiment: Experiment, journal: Journal) -> None:
+    """By the journal: refuse to continue an experiment with other options."""
     for stage in experiment.stages():
         if not stage.repeatable and changed(stage, stage.job(), journal):
             before = json.dumps(journal["jobs"][stage.name], ensure_ascii=False)
@@ -48,7 +51,7 @@ def refuse_other_options(experiment: Experiment, journal: Journal) -> None:
 
 
 def require_models(experiment: Experiment) -> None:
-    """Prompts, vocoder and recognizers are there, or are fetched now: not found missing after hours of training."""
+    """Before an experiment: prompts, vocoder and recognizers are there, or are fetched now."""
     if all(stage.done() for stage in experiment.stages()):
         return
     # Utterances of a corpus may still have to be made.
@@ -66,7 +69,7 @@ def perform(
     say: Callable[[str], None] = print,
     journal: Journal | None = None,
 ) -> None:
-    """Do every stage that is not done, in order, and write down how long each took over all attempts."""
+    """Do every stage of an experiment that is not done, in order, and note in the journal how long each took."""
     out = experiment.out
     journal = {"seconds": {}, "jobs": {}, "inputs": {}, **(read_journal(out) if journal is None else journal)}
     refuse_other_options(experiment, journal)

@@ -1,4 +1,4 @@
-"""The experiment as tables: which systems are trained, on what, and what it costs."""
+"""The plan of the experiment as tables: which systems are trained, on what, and what it costs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ COMPARISONS = {
 
 @dataclass(frozen=True)
 class Contestant:
-    """A system to train: the training preset with these changes, on some of the corpora."""
+    """A system in the experiment's plan: the training preset with these changes, on some of the corpora."""
 
     name: str
     comparison: Comparison
@@ -70,7 +70,7 @@ SPEEDS = (0.6, 0.75, 0.9, 1.0, 1.15, 1.35, 1.6)
 
 @dataclass(frozen=True)
 class Preset:
-    """One size of the experiment."""
+    """A size of the experiment's plan."""
 
     training: str  # the preset of `clock-attention train`
     contestants: tuple[Contestant, ...]

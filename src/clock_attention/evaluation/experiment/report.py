@@ -28,7 +28,7 @@ TITLE = "Clock attention and scaled dot-product attention, compared"
 
 @dataclass(frozen=True)
 class Evidence:
-    """Everything that the page shows."""
+    """Everything that the report of an experiment shows."""
 
     about: Mapping[str, Any]  # the journal of the experiment
     contestants: Sequence[Contestant]
@@ -60,14 +60,14 @@ class Evidence:
 
 
 def write_report(evidence: Evidence, folder: Path) -> tuple[Path, Path]:
-    """report.md and report.html in `folder`, and their numbers as results.json."""
+    """Write the report of an experiment: report.md and report.html in `folder`, and its numbers as results.json."""
     folder.mkdir(parents=True, exist_ok=True)
     write_atomically(folder / "results.json", json.dumps(numbers(evidence), ensure_ascii=False, indent=1))
     return write_page(page(evidence), folder, TITLE)
 
 
 def numbers(evidence: Evidence) -> dict[str, Any]:
-    """The report's numbers as JSON. Without sentences: prompt lists may have their own licence."""
+    """Of the experiment's report: its numbers as JSON, without sentences: prompt lists may have their own licence."""
     stages = {"sweep": evidence.sweep, "hard": evidence.hard, "copy": evidence.copy, "full": evidence.full}
     return {
         "about": dict(evidence.about),
@@ -80,11 +80,13 @@ def numbers(evidence: Evidence) -> dict[str, Any]:
 
 
 def records(cells: Cells) -> list[dict[str, str]]:
+    """Of the experiment's report: a table as JSON."""
     header, *rows = cells
     return [dict(zip(header, row, strict=True)) for row in rows]
 
 
 def page(evidence: Evidence) -> list[ReportPart]:
+    """The report of an experiment as a document."""
     parts: list[ReportPart] = [Heading(TITLE, 1), summary(evidence)]
     if evidence.synthetic:
         parts.append(
@@ -117,19 +119,22 @@ def page(evidence: Evidence) -> list[ReportPart]:
 
 
 def claims(evidence: Evidence) -> Cells:
+    """Of the experiment's report: the table of claims."""
     return check_claims(evidence.sweep, evidence.hard, evidence.copy, evidence.pairs, evidence.recognizers)
 
 
 def section(title: str, cells: Cells) -> list[ReportPart]:
-    """Nothing where there are no rows."""
+    """Of the experiment's report: a heading and a table; nothing where there are no rows."""
     return [Heading(title), cells] if len(cells) > 1 else []
 
 
 def used(evidence: Evidence) -> set[str]:
+    """Of the experiment's report: which comparisons there are."""
     return {one.comparison for one in evidence.contestants}
 
 
 def summary(evidence: Evidence) -> str:
+    """Of the experiment's report: what was compared, and with which options."""
     about = {
         name: value
         for name, value in evidence.about.items()
@@ -150,6 +155,7 @@ def summary(evidence: Evidence) -> str:
 
 
 def system_table(evidence: Evidence) -> Cells:
+    """Of the experiment's report: the systems, their changes, steps and training time."""
     rows = []
     for one in evidence.contestants:
         cells = [one.name, one.comparison, ", ".join(one.corpora), " ".join(one.changes)]
@@ -161,7 +167,7 @@ def system_table(evidence: Evidence) -> Cells:
 
 
 def differences(evidence: Evidence) -> Cells:
-    """Clock minus dot attention, and clock attention minus the teacher, at every length that both have.
+    """Of the experiment's report: clock minus dot attention, and minus the teacher, at every shared length.
 
     Autoregressive systems have one length each: causal clocks minus the others, and minus parallel clocks.
     """
@@ -182,11 +188,13 @@ def differences(evidence: Evidence) -> Cells:
 
 
 def time_table(about: Mapping[str, Any]) -> Cells:
+    """Of the experiment's report: wall time of the stages."""
     rows = [[name, duration(seconds)] for name, seconds in about.get("seconds", {}).items()]
     return [["stage", "wall time"], *rows]
 
 
 def version_table() -> Cells:
+    """Of the experiment's report: versions of packages."""
     rows = [["python", platform.python_version()], ["system", f"{platform.system()} {platform.machine()}"]]
     rows += [[package, found] for package in PACKAGES if (found := installed(package))]
     return [["package", "version"], *rows]

@@ -1,4 +1,4 @@
-"""From the folder of an experiment to its report: reads the stages' results, draws figures, synthesizes samples."""
+"""Results of an experiment, from its folder to its report: reads the stages' results, draws figures, makes samples."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ CAPTIONS = {
 
 
 def report_experiment(experiment: Experiment) -> tuple[Path, Path]:
-    """Write report.md and report.html in the folder of a finished experiment."""
+    """Read the results of a finished experiment and write report.md and report.html into its folder."""
     out = experiment.out
     draw_curves({one.name: experiment.run(one.name) for one in experiment.contestants}, out / "curves.png")
     pictures = [Picture(out / name, caption) for name, caption in CAPTIONS.items() if (out / name).exists()]
@@ -53,11 +53,12 @@ def report_experiment(experiment: Experiment) -> tuple[Path, Path]:
 
 
 def evaluations(folder: Path) -> list[Evaluation]:
+    """The results of a sweep in an experiment's folder; none where there are none."""
     return read_sweep(folder / "sweep.json") if (folder / "sweep.json").exists() else []
 
 
 def record(experiment: Experiment) -> list[AudioSamples]:
-    """Samples of every system: the same sentences at natural length and, where possible, fast and slow."""
+    """Samples for an experiment's results: the same sentences at natural length and, where possible, fast and slow."""
     systems: list[System] = [
         VoiceSystem(Voice.load(experiment.voice(one.name)), name=one.name) for one in experiment.contestants
     ]
@@ -83,6 +84,7 @@ def record(experiment: Experiment) -> list[AudioSamples]:
 
 
 def write_sample(system: System, length: Length, prompt: Prompt, vocoder: Vocoder, path: Path) -> None:
+    """One audio sample for an experiment's results."""
     (sound,) = at(system, length).say([prompt])
     assert sound.mel is not None
     path.parent.mkdir(parents=True, exist_ok=True)

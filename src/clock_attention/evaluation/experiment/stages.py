@@ -45,7 +45,7 @@ from clock_attention.speech.training.run import RunDescription
 
 @dataclass(frozen=True)
 class Stage:
-    """A job that is done when its output is there."""
+    """A stage of the experiment: a job that is done when its output is there."""
 
     name: str
     job: Callable[[], StageJob]
@@ -57,7 +57,7 @@ class Stage:
 
 @dataclass(frozen=True)
 class Experiment:
-    """What is to be done, and where."""
+    """The experiment: what is to be done in which stages, and where."""
 
     out: Path
     preset: Preset
@@ -271,13 +271,13 @@ SCORING_PACKAGES = (
 
 
 def local(name: str) -> Path:
-    """The file or folder in "whisper:FOLDER", "valid:CORPUS" or a path; for a mere name, one that does not exist."""
+    """Input of a stage: the file or folder in "whisper:FOLDER", "valid:CORPUS" or a path; for a name, a missing one."""
     kind, _, path = name.partition(":")
     return Path(path or kind)
 
 
 def described(path: Path) -> list[str]:
-    """The contents of a file; of a folder, of which models and corpora are large, names, sizes and times."""
+    """Input of a stage: contents of a file; for folders, which may be large, names, sizes and times."""
     if path.is_file():
         return [hashlib.sha256(path.read_bytes()).hexdigest()]
     files = sorted(path.iterdir()) if path.is_dir() else []
@@ -285,6 +285,6 @@ def described(path: Path) -> list[str]:
 
 
 def without_folder(name: str) -> str:
-    """What a list or a model is called: "whisper:base" of "whisper:models/base"."""
+    """Input of a stage by its name: "whisper:base" of "whisper:models/base"."""
     kind, colon, path = name.partition(":")
     return f"{kind}:{Path(path).name}" if colon else Path(name).name

@@ -1,4 +1,4 @@
-"""Phonemes → mel frames along an explicit source clock: durations, prosody and a convolutional decoder.
+"""The aligned acoustic model: phonemes → mel along an explicit source clock, by durations, prosody, convolutions.
 
 The source clock's rates are the durations of the phonemes. In training they are the posterior's, taken from an
 alignment of the recording, so uncertain timing cannot blur the mel; in synthesis they are the prior's, predicted from
@@ -36,7 +36,7 @@ SILENCE_BEFORE, SILENCE_AFTER = 3.0, 6.0  # frames around an utterance, at natur
 
 
 class Encoding(NamedTuple):
-    """The text with its closing silences, as the decoder sees it."""
+    """The aligned model's encoding of a text with its closing silences, as the decoder sees it."""
 
     encoded: Tensor  # (B, T + 2, E)
     log_duration: Tensor  # log(1 + frames) at the speaker's natural pace (B, T + 2)
@@ -47,7 +47,7 @@ class Encoding(NamedTuple):
 
 
 class AlignedPrediction(NamedTuple):
-    """What the losses of training need."""
+    """What the aligned model gives to the losses of training."""
 
     mel: Tensor  # standardised (B, S, M)
     log_duration: Tensor  # (B, T + 2)
@@ -58,7 +58,7 @@ class AlignedPrediction(NamedTuple):
 
 
 class AlignedModel(nn.Module):
-    """Encoder, durations, prosody and decoder. Mel, pitch and energy are standardised with the corpus statistics."""
+    """The aligned acoustic model: encoder, durations, prosody, decoder. Mel, pitch and energy are standardised."""
 
     unhurried: Tensor
 
@@ -247,11 +247,12 @@ class AlignedModel(nn.Module):
 
 
 def is_vowel(symbol: str) -> bool:
+    """For the aligned model: whether a phoneme is a vowel, which can be hurried more than consonants."""
     return symbol.lstrip("ˈˌ")[:1] in VOWELS
 
 
 def natural_durations(encoding: Encoding, lengths: Tensor) -> Tensor:
-    """Predicted frames of each token at natural pace, with short closing silences; 0 in padding.  (B, T + 2)
+    """The aligned model's durations at natural pace, with short closing silences; 0 in padding.  (B, T + 2)
 
     Optional tokens too short for a silence take none, all others at least one frame.
     """
@@ -263,7 +264,7 @@ def natural_durations(encoding: Encoding, lengths: Tensor) -> Tensor:
 
 
 def fitted_durations(natural: Tensor, encoding: Encoding, frames: Tensor) -> Tensor:
-    """Whole frames in proportion to the natural ones that sum to `frames` (B,) exactly.  (B, T + 2)
+    """The aligned model's whole durations, in proportion to the natural ones, that sum to `frames` (B,).
 
     Shorter than natural, every token gives up the same share of what lies above its minimum, so nothing is skipped as
     long as there is a frame for each phoneme. The minimum of a consonant is three frames where that fits: consonants
@@ -288,12 +289,12 @@ def fitted_durations(natural: Tensor, encoding: Encoding, frames: Tensor) -> Ten
 
 
 def keep(padding: Tensor) -> Tensor:
-    """(B, L) padding → (B, L, 1) factor: 1 where something is, 0 where padding is."""
+    """For the aligned model: padding (B, L) → (B, L, 1) factor, 1 where something is, 0 where padding is."""
     return (~padding)[..., None].float()
 
 
 def meeting_weights(durations: Tensor, padding: Tensor, frames: int, wider: float = 1.0) -> Tensor:
-    """Where a uniform target clock meets a source clock with these durations as rates.  (B, S, T)
+    """The aligned model's attention: where a uniform target clock meets clocks of these durations.  (B, S, T)
 
     The meeting score with the −½ log Σ² term kept, Σ² = (duration/2)²/2 + ¼ in frames: neighbours share a frame near
     their boundary, wherever it is. Tokens without frames are never read.
@@ -307,7 +308,7 @@ def meeting_weights(durations: Tensor, padding: Tensor, frames: int, wider: floa
 
 
 def position_features(durations: Tensor, frames: int) -> Tensor:
-    """Where in its token each frame is: share, log duration, log frames since and until, two harmonics.  (B, S, 8)"""
+    """For the aligned model: each frame's place in its token: share, logs of times, two harmonics.  (B, S, 8)"""
     end = durations.cumsum(1)
     time = (torch.arange(frames, device=durations.device) + 0.5).expand(len(durations), -1)
     token = torch.searchsorted(end.contiguous(), time.contiguous()).clamp(max=durations.shape[1] - 1)  # (B, S)

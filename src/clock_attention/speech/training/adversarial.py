@@ -22,7 +22,7 @@ LAYERS: tuple[tuple[tuple[int, int], tuple[int, ...], tuple[tuple[int, int], ...
 
 
 class Judge(nn.Module):
-    """Convolutions over time and bins; one score for every place they end at."""
+    """One part of the mel discriminator: convolutions over time and bins; one score for every place they end at."""
 
     def __init__(self, kernel: tuple[int, int], channels: Sequence[int], strides: Sequence[tuple[int, int]]) -> None:
         super().__init__()
@@ -46,7 +46,7 @@ class Judge(nn.Module):
 
 
 class MelDiscriminator(nn.Module):
-    """Several judges of the same patches, each with its own resolution in time and frequency."""
+    """Discriminator of mel patches: several judges, each with its own resolution in time and frequency."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -88,7 +88,7 @@ class MelDiscriminator(nn.Module):
 
 
 def patches(frames: Tensor, seed: int) -> list[tuple[int, int]]:
-    """(item, first frame) of windows drawn from a batch, longer items more often; none where all are shorter."""
+    """Mel patches for the discriminator: (item, first frame), longer items more often; none where all are shorter."""
     long = [item for item, count in enumerate(frames.tolist()) if count >= WINDOW]
     if not long:
         return []
@@ -99,5 +99,5 @@ def patches(frames: Tensor, seed: int) -> list[tuple[int, int]]:
 
 
 def cut_windows(mel: Tensor, places: Sequence[tuple[int, int]]) -> Tensor:
-    """The windows (N, W, M) of a batch (B, S, M)."""
+    """Mel patches for the discriminator: the windows (N, W, M) of a batch (B, S, M)."""
     return torch.stack([mel[item, start : start + WINDOW] for item, start in places])

@@ -15,7 +15,7 @@ from clock_attention.speech.training.batching import Plan, stretch
 
 
 class AlignedBatch(NamedTuple):
-    """One batch on one process. Lengths say where padding starts; silences before and after count as tokens."""
+    """A batch for the aligned model on one process, padded; silences before and after count as tokens."""
 
     tokens: Tensor  # without the silences (B, T)
     token_lengths: Tensor  # (B,)
@@ -32,7 +32,7 @@ class AlignedBatch(NamedTuple):
 
 
 class AlignedLosses(NamedTuple):
-    """Means over one process's share of the batch, scaled so that shares add up to the mean of the whole batch."""
+    """Losses of the aligned model: means over one process's share, scaled so that shares add up to the batch's."""
 
     mel: Tensor
     duration: Tensor
@@ -42,7 +42,7 @@ class AlignedLosses(NamedTuple):
 
 
 def collate_aligned(store: TimedFeatures, plan: Plan) -> AlignedBatch:
-    """Load, standardise, stretch and pad the utterances of a plan."""
+    """A batch for the aligned model: load, standardise, stretch and pad the utterances of a plan."""
     mels, pitches, durations, energies, paces = [], [], [], [], []
     for item, frames in zip(plan.items, plan.frames, strict=True):
         mel, pitch, duration = store.mel(item), store.pitch(item), store.durations(item)
@@ -75,13 +75,13 @@ def collate_aligned(store: TimedFeatures, plan: Plan) -> AlignedBatch:
 
 
 def stretched_durations(durations: Tensor, frames: int) -> Tensor:
-    """Whole durations in the same proportions that sum to `frames`."""
+    """For batches of the aligned model: whole durations in the same proportions that sum to `frames`."""
     ends = (durations.double().cumsum(0) * frames / durations.sum()).round()
     return torch.diff(ends, prepend=torch.zeros(1, dtype=torch.float64)).float()
 
 
 def token_means(values: Tensor, durations: Tensor, empty: float) -> Tensor:
-    """Mean of values (S,) over the frames of each token (T,); `empty` where a token has none."""
+    """For training the aligned model: mean of values (S,) over the frames of each token (T,); `empty` where none."""
     ends = durations.long().cumsum(0)
     sums = F.pad(values.double().cumsum(0), (1, 0))
     means = (sums[ends] - sums[ends - durations.long()]) / durations.clamp(min=1)
@@ -91,7 +91,7 @@ def token_means(values: Tensor, durations: Tensor, empty: float) -> Tensor:
 def aligned_losses(
     prediction: AlignedPrediction, batch: AlignedBatch, *, all_frames: int, all_tokens: int
 ) -> AlignedLosses:
-    """What one process's share of a batch adds to the losses.
+    """Losses of the aligned model: what one process's share of a batch adds.
 
     Durations are learned at natural pace. The silence before an utterance says where a recording was cut, not how it
     was spoken: it is not learned.

@@ -12,7 +12,7 @@ Tensors = tuple[Tensor, ...] | list[Tensor]
 
 
 def moving_average(model: nn.Module, decay: float) -> AveragedModel:
-    """The average follows the weights quickly at first, then with the given decay."""
+    """EMA of the weights: it follows them quickly at first, then with the given decay."""
 
     def update(averages: Tensors, weights: Tensors, step: Tensor | int) -> None:
         warm_up = (1 + int(step)) / (10 + int(step))
@@ -24,12 +24,12 @@ def moving_average(model: nn.Module, decay: float) -> AveragedModel:
 
 
 def average_of(average: AveragedModel) -> dict[str, Tensor]:
-    """Averaged weights by name."""
+    """The EMA's averaged weights by name."""
     return {name: parameter.data for name, parameter in average.module.named_parameters()}
 
 
 def load_average(average: AveragedModel, saved: Mapping[str, Tensor], step: int) -> None:
-    """Continue after `step` steps."""
+    """Continue the EMA after `step` steps."""
     for name, parameter in average.module.named_parameters():
         parameter.data.copy_(saved[name])
     average.n_averaged.fill_(step + 1)

@@ -25,7 +25,7 @@ POOL_BATCHES = 32  # batches sorted by length together: enough for little paddin
 
 @dataclass(frozen=True)
 class Plan:
-    """One batch before it is loaded: the same on every process."""
+    """The plan of a batch before it is loaded: the same on every process."""
 
     items: tuple[int, ...]  # indices into the store
     frames: tuple[int, ...]  # target frames of each, after time-stretch
@@ -36,7 +36,7 @@ class Plan:
 
 
 class Batch(NamedTuple):
-    """One batch on one process. Lengths say where padding starts."""
+    """One batch on one process, as tensors. Lengths say where padding starts."""
 
     tokens: Tensor  # (B, T)
     token_lengths: Tensor  # (B,)
@@ -145,7 +145,7 @@ def in_order(store: Features, items: Sequence[int], size: int) -> list[Plan]:
 
 
 def collate(store: Features, plan: Plan) -> Batch:
-    """Load, standardise, stretch and pad the utterances of a plan."""
+    """Load a batch: standardise, stretch and pad the utterances of a plan."""
     sources = [store.tokens(item) for item in plan.items]
     mels = [stretch(store.mel(item), frames) for item, frames in zip(plan.items, plan.frames, strict=True)]
     tokens = torch.nn.utils.rnn.pad_sequence(sources, batch_first=True)
@@ -163,7 +163,7 @@ def collate(store: Features, plan: Plan) -> Batch:
 
 
 def stretch(mel: Tensor, frames: int) -> Tensor:
-    """A mel (S, M) of another length, by linear interpolation over time."""
+    """Stretch an utterance of a batch: its mel (S, M) at another length, by linear interpolation over time."""
     if len(mel) == frames:
         return mel
     return F.interpolate(mel.T[None], size=frames, mode="linear")[0].T

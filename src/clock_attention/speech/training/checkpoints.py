@@ -26,13 +26,13 @@ class DamagedCheckpointError(ValueError):
 
 
 def checkpoints(folder: Path) -> list[Path]:
-    """Numbered checkpoints, oldest first."""
+    """Numbered checkpoints of a run, oldest first."""
     found = [(int(match[1]), path) for path in folder.glob("step-*.pt") if (match := NAME.fullmatch(path.name))]
     return [path for _, path in sorted(found)]
 
 
 def save(fabric: Fabric, folder: Path, state: dict[str, Any], *, best: bool = False) -> Path:
-    """Write `step-N.pt` under a temporary name, rename it, and delete all but the last two. Called by all processes."""
+    """Write the checkpoint `step-N.pt`, complete or not at all; keep the last two. Called by all processes."""
     path = folder / f"step-{state['step']:08d}.pt"
     temporary = folder / f".{path.name}.unfinished"
     if fabric.is_global_zero:
@@ -61,7 +61,7 @@ def save(fabric: Fabric, folder: Path, state: dict[str, Any], *, best: bool = Fa
 
 
 def link_atomically(source: Path, target: Path) -> None:
-    """A hard link to the same file; a copy where the file system has none."""
+    """Another name for a checkpoint: a hard link, or a copy where the file system has none."""
     temporary = target.with_name(f".{target.name}.unfinished")
     temporary.unlink(missing_ok=True)
     try:
@@ -72,7 +72,7 @@ def link_atomically(source: Path, target: Path) -> None:
 
 
 def read(path: Path) -> dict[str, Any]:
-    """The contents of a checkpoint, as plain tensors and numbers on the CPU."""
+    """Read a checkpoint, as plain tensors and numbers on the CPU."""
     try:
         state = load_torch(path)
     except FileNotFoundError:
@@ -124,7 +124,7 @@ def set_aside(folder: Path, newest: Path) -> None:
 
 
 def remove_unfinished(folder: Path) -> None:
-    """Remove temporary files of killed processes."""
+    """Remove temporary files of checkpoints that killed processes left."""
     for path in folder.glob(".*.unfinished"):
         with contextlib.suppress(FileNotFoundError):
             path.unlink()

@@ -130,6 +130,7 @@ class RunConfig(Section):
 
 
 def validated(tables: dict[str, Any], source: str = "") -> RunConfig:
+    """The configuration of a run from tables, or an error that names the key and its source."""
     try:
         return RunConfig.model_validate(tables)
     except ValidationError as error:
@@ -138,6 +139,7 @@ def validated(tables: dict[str, Any], source: str = "") -> RunConfig:
 
 
 def preset_names() -> list[str]:
+    """Names of the training presets in the package."""
     return sorted(Path(entry.name).stem for entry in presets_folder().iterdir() if entry.name.endswith(".toml"))
 
 
@@ -162,4 +164,5 @@ def load_preset(name: str) -> RunConfig:
 
 
 def presets_folder() -> Any:
+    """The package's folder of training presets."""
     return resources.files("clock_attention.speech.training") / "presets"

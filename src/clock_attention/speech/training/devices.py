@@ -9,7 +9,7 @@ from lightning_fabric import Fabric
 def launched_fabric(
     accelerator: str = "auto", devices: int = 1, nodes: int = 1, precision: str | None = None
 ) -> Fabric:
-    """A launched Fabric: on a GPU where there is one, in bf16 where it has that, with DDP where there are several."""
+    """Fabric launched on the devices there are: a GPU, in bf16 if it can, with DDP where there are several."""
     cuda = accelerator in ("cuda", "gpu") or (accelerator == "auto" and torch.cuda.is_available())
     fabric = Fabric(
         accelerator="cuda" if cuda else "cpu" if accelerator == "auto" else accelerator,

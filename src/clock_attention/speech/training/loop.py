@@ -220,7 +220,7 @@ def train(
 
 @contextmanager
 def one_training(run: Path, fabric: Fabric) -> Iterator[None]:
-    """Lock the run's folder. The first process takes the lock; all processes fail if it cannot."""
+    """Lock the training run's folder: the first process takes the lock; all fail if it cannot."""
     with ExitStack() as stack:
         fault: OSError | None = None
         if fabric.is_global_zero:
@@ -243,7 +243,7 @@ def started(
     quiet: bool,
     start: Start | None = None,
 ) -> Trainer:
-    """A new run, or one that continues from its newest intact checkpoint; its folder says what it is."""
+    """A training run, new or continued from its newest intact checkpoint; its folder says what it is."""
     description = RunDescription.of(config, store)
     folder = run / "checkpoints"
     existing = checkpoint.checkpoints(folder)
@@ -274,7 +274,7 @@ def started(
 
 
 def loop(trainer: Trainer, last: int, seconds: float, quiet: bool) -> None:
-    """Steps, log rows, validation and checkpoints until step `last`, the time limit or SIGTERM/Ctrl-C."""
+    """The training loop: steps, log rows, validation, checkpoints until step `last`, the time limit or a signal."""
     training, fabric = trainer.config.training, trainer.fabric
     leader = fabric.is_global_zero
     log = RunLog(trainer.run, trainer.step, trainer.recipe.columns, trainer.recipe.measures) if leader else None
@@ -317,7 +317,7 @@ def loop(trainer: Trainer, last: int, seconds: float, quiet: bool) -> None:
 
 
 def parameter_groups(model: nn.Module, training: TrainingConfig) -> list[dict[str, Any]]:
-    """Two groups: `logit_scale`, with its own learning rate and no weight decay, and everything else."""
+    """The optimizer's parameter groups: `logit_scale`, with its own learning rate and no decay, and the rest."""
     named = [(name, parameter) for name, parameter in model.named_parameters() if parameter.requires_grad]
     scales = [parameter for name, parameter in named if name.endswith("logit_scale")]
     others = [parameter for name, parameter in named if not name.endswith("logit_scale")]
@@ -328,7 +328,7 @@ def parameter_groups(model: nn.Module, training: TrainingConfig) -> list[dict[st
 
 
 def learning_rate(training: TrainingConfig, step: int) -> float:
-    """Linear warm-up, then constant or a cosine down to `final_rate` of it."""
+    """The training loop's learning rate: linear warm-up, then constant or a cosine down to `final_rate` of it."""
     peak = training.learning_rate * min(1.0, (step + 1) / max(1, training.warmup_steps))
     if training.schedule == "constant" or step < training.warmup_steps:
         return peak
@@ -337,16 +337,17 @@ def learning_rate(training: TrainingConfig, step: int) -> float:
 
 
 def step_seed(seed: int, step: int, rank: int) -> int:
+    """The training loop's seed of one step on one process."""
     return int(np.random.SeedSequence((seed, step, rank)).generate_state(1, np.uint64)[0] >> 1)
 
 
 def within(store: Corpus, items: Sequence[int], longest: int) -> list[int]:
-    """The items that have at most so many tokens; 0: all."""
+    """For the training loop: the utterances that have at most so many tokens; 0: all."""
     return [item for item in items if not longest or len(store.utterances[item].tokens) <= longest]
 
 
 class Stopwatch:
-    """Adds wall time and CPU time of its block to [seconds, CPU seconds]: training only, without validation."""
+    """The training loop's stopwatch: adds wall time and CPU time of its block, without validation."""
 
     def __init__(self, totals: list[float]) -> None:
         self.totals = totals
@@ -360,7 +361,7 @@ class Stopwatch:
 
 
 class PoliteStop:
-    """SIGTERM and the first Ctrl-C end the run after the current step, with a checkpoint."""
+    """Stops the training loop: SIGTERM and the first Ctrl-C end it after the current step, with a checkpoint."""
 
     def __init__(self) -> None:
         self.asked = False

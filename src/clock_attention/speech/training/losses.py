@@ -13,7 +13,7 @@ from clock_attention.speech.training.warping import warped
 
 
 class Losses(NamedTuple):
-    """Sums over one process's share of the batch, each divided by the number of terms in the whole batch."""
+    """Training losses: sums over one process's share, divided by the number of terms in the whole batch."""
 
     mel: Tensor
     length: Tensor
@@ -27,7 +27,7 @@ class Losses(NamedTuple):
 def losses(
     prediction: Prediction, batch: Batch, *, all_frames: int, all_items: int, warped_share: float = 0.0, slack: int = 1
 ) -> Losses:
-    """What one process's share of a batch adds to the loss.
+    """Training losses: what one process's share of a batch adds.
 
     Args:
         all_frames, all_items: of the whole batch over all processes: every frame then weighs the same.
@@ -49,7 +49,7 @@ def losses(
 
 
 def mel_error(predicted: Tensor, mel: Tensor, frames: Tensor) -> tuple[Tensor, Tensor]:
-    """Σ |difference| over valid frames, and how many values that is."""
+    """Training loss of the mel: Σ |difference| over valid frames, and how many values that is."""
     padding = past_end(frames, mel.shape[1])[..., None]
     difference = predicted[:, : mel.shape[1]].float() - mel
     return difference.masked_fill(padding, 0.0).abs().sum(), frames.sum() * mel.shape[-1]

@@ -47,12 +47,13 @@ class RunLog:
 
 
 def log_columns(losses: Sequence[str], measures: Sequence[str]) -> tuple[str, ...]:
-    """Of `log.csv`: when, what was minimised, how fast, and what validation found."""
+    """Columns of the training log `log.csv`: when, what was minimised, how fast, and what validation found."""
     when = ("step", "epoch", "seconds", "cpu_seconds", "learning_rate")
     return (*when, *losses, "gradient_norm", "utterances_per_second", *measures)
 
 
 def short(value: float) -> str:
+    """A number in the training log."""
     return str(value) if isinstance(value, int) else f"{value:.6g}"
 
 
@@ -110,5 +111,6 @@ class Reporter:
 
 
 def print_plain(console: Console, line: str) -> None:
+    """Print a plain line of training progress, where there is no terminal."""
     console.print(line, markup=False, highlight=False, soft_wrap=True)
     console.file.flush()

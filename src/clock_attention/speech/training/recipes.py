@@ -272,4 +272,5 @@ class AlignedRecipe(Recipe):
 
 
 def recipe_for(config: RunConfig, store: Corpus) -> Recipe:
+    """The training recipe of the acoustic model that a run is configured for."""
     return AlignedRecipe(config, store) if isinstance(config.model, AlignedConfig) else AttentionRecipe(config, store)

@@ -18,7 +18,7 @@ FORMAT = 1
 
 
 class RunDescription(BaseModel):
-    """Contents of `run.json`."""
+    """Contents of a training run's `run.json`."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 

@@ -22,7 +22,7 @@ FLOW = {"flow_layers", "flow_width", "flow_noise"}  # of a decoder that can be a
 
 @dataclass(frozen=True)
 class Start:
-    """What a training begins with: a voice's model, the language it speaks, and its weights."""
+    """What transfer from a voice starts with: its model, the language it speaks, and its weights."""
 
     name: str
     model: ModelConfig | AlignedConfig
@@ -85,7 +85,7 @@ class Start:
 
 
 def symbol_rows(former: Sequence[str], symbols: Sequence[str]) -> tuple[list[int | None], list[str]]:
-    """For each symbol the place to take its row from, None where there is none; and the symbols that are new."""
+    """Transfer of symbols: for each the row of the old embedding, None where there is none; and the new symbols."""
     known = {symbol: place for place, symbol in enumerate(former)}
     plain: dict[str, int] = {}
     for place, symbol in enumerate(former):
@@ -95,7 +95,7 @@ def symbol_rows(former: Sequence[str], symbols: Sequence[str]) -> tuple[list[int
 
 
 def freeze(model: nn.Module, parts: str) -> list[str]:
-    """Stop named parts from learning, "encoder" or "encoder, timing"; returns the modules that this means.
+    """For transfer: stop named parts from learning, "encoder" or "encoder, timing"; returns those modules.
 
     A part is a module of the model with those that carry its name: "timing" is timing and timing_output.
     """

@@ -17,7 +17,7 @@ MOST_UNUSED = 0.05  # a larger share left out is a warning
 
 
 class Usage(BaseModel):
-    """Utterances and hours of the splits: those used, and those there are. Part of `run.json`."""
+    """Usage of a corpus by a run: utterances and hours of the splits, used and there. Part of `run.json`."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 

@@ -31,7 +31,7 @@ MEASURES = ("skipped", "repeated", "expected_violations", "coverage", "focus", "
 def validate(
     fabric: Fabric, model: SpeechModel, store: Features, items: list[int], config: RunConfig
 ) -> dict[str, float]:
-    """L1, plain and along the best path in time, over all items, shared among the processes.
+    """Validation: L1, plain and along the best path in time, over all items, shared among the processes.
 
     Alignment measures over the first few, on the first process.
     """
@@ -59,7 +59,7 @@ def validate(
 
 
 def align(model: SpeechModel, store: Features, items: list[int], fabric: Fabric) -> dict[str, float]:
-    """Alignment measures of each item's most diagonal head over all decoder layers, averaged over items."""
+    """Validation's alignment measures: each item's most diagonal head over all decoder layers, averaged over items."""
     rows = []
     for plan in in_order(store, items, 8):
         batch = collate(store, plan).to(fabric.device)
@@ -72,7 +72,7 @@ def align(model: SpeechModel, store: Features, items: list[int], fabric: Fabric)
 
 
 def matrices(model: SpeechModel, weights: Tensor, frames: Tensor, tokens: Tensor) -> list[FloatArray]:
-    """The most diagonal head of each item, over all layers; the end token counts as a token."""
+    """For validation: the attention of each item's most diagonal head, over all layers; the end token counts."""
     steps = model.steps(frames)
     return attention_matrices(weights.float(), steps, tokens + model.config.autoregressive, heads="diagonal")
 
@@ -80,7 +80,7 @@ def matrices(model: SpeechModel, weights: Tensor, frames: Tensor, tokens: Tensor
 def draw_validation(
     model: SpeechModel, store: Features, items: list[int], folder: Path, step: int, device: torch.device
 ) -> None:
-    """One PNG per item: every layer's attention, the predicted and the true mel."""
+    """Validation's figures, one PNG per item: every layer's attention, the predicted and the true mel."""
     folder.mkdir(parents=True, exist_ok=True)
     for plan in in_order(store, items, 1):
         batch = collate(store, plan).to(device)
@@ -92,7 +92,7 @@ def draw_validation(
 
 
 def draw_aligned(model: AlignedModel, batch: AlignedBatch, name: str, folder: Path, step: int) -> None:
-    """One PNG of a batch of one: where the frames read the text, the predicted and the true mel."""
+    """Validation's figure of the aligned model, a batch of one: where frames read the text, both mels."""
     folder.mkdir(parents=True, exist_ok=True)
     with evaluating(model):
         prediction = model(batch.tokens, batch.token_lengths, batch.durations, batch.energy, batch.pitch, batch.voiced)
@@ -104,7 +104,7 @@ def draw_aligned(model: AlignedModel, batch: AlignedBatch, name: str, folder: Pa
 def save_picture(
     folder: Path, name: str, step: int, layers: list[NDArray[Any]], predicted: Tensor, target: Tensor
 ) -> None:
-    """Attention of each layer (T, steps), and two mels (S, M)."""
+    """A figure of validation: attention of each layer (T, steps), and two mels (S, M)."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -125,12 +125,13 @@ def save_picture(
 
 
 def safe_name(name: str) -> str:
+    """An utterance's id as the name of a validation figure."""
     return "".join(character if character.isalnum() or character in "-_" else "_" for character in name)
 
 
 @contextmanager
 def evaluating(model: nn.Module) -> Iterator[None]:
-    """Evaluation mode without gradients; restores the mode afterwards."""
+    """For validation: evaluation mode without gradients; restores the mode afterwards."""
     training = model.training
     model.eval()
     try:

@@ -19,7 +19,7 @@ CHANGE = 0.1
 
 
 def warped(predicted: Tensor, mel: Tensor, frames: Tensor, slack: int) -> Tensor:
-    """The target, warped: frame s is the true frame s + offset(s) that the best path compares prediction s with.
+    """The target warped in time: frame s is the true frame s + offset(s) that the best path compares prediction s with.
 
     Args:
         predicted: (B, S or more, M), of which no gradient is taken.
@@ -40,7 +40,7 @@ def warped(predicted: Tensor, mel: Tensor, frames: Tensor, slack: int) -> Tensor
 
 
 def offset_costs(predicted: Tensor, mel: Tensor, frames: Tensor, slack: int) -> Tensor:
-    """Mean absolute difference of predicted frame s and true frame s + offset; infinite where there is none."""
+    """Costs of warping: mean absolute difference of predicted frame s and true frame s + offset; else infinite."""
     length = mel.shape[1]
     padding = past_end(frames, length)
     costs = predicted.new_full((len(mel), length, 2 * slack + 1), torch.inf)
@@ -53,7 +53,7 @@ def offset_costs(predicted: Tensor, mel: Tensor, frames: Tensor, slack: int) -> 
 
 
 def best_offsets_on_device(costs: Tensor, frames: Tensor) -> Tensor:
-    """`best_offsets` in torch operations, on whatever device the costs are."""
+    """Warping's `best_offsets` in torch operations, on whatever device the costs are."""
     batch, length, count = costs.shape
     slack = count // 2
     dtype = torch.float32 if costs.device.type == "mps" else torch.float64
@@ -76,7 +76,7 @@ def best_offsets_on_device(costs: Tensor, frames: Tensor) -> Tensor:
 
 
 def best_offsets(costs: np.ndarray, frames: np.ndarray) -> np.ndarray:
-    """The cheapest path of each item, by dynamic programming; 0 in the padding. (B, S, K) → (B, S)"""
+    """Warping by the cheapest path of each item (dynamic programming); 0 in the padding. (B, S, K) → (B, S)"""
     batch, length, count = costs.shape
     slack, rows = count // 2, np.arange(batch)
     total = np.full((batch, count + 2), np.inf)  # one more on either side, which no path enters

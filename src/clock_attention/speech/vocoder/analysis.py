@@ -16,7 +16,7 @@ VOICED = 0.3  # confidence of the pitch tracker
 
 
 class Analysed(NamedTuple):
-    """A recording on both grids."""
+    """A recording analysed for the harmonic vocoder: mel and pitch on both grids."""
 
     mel: Tensor  # (T, n_mels)
     frequency: Tensor  # every HOP samples at RATE, 0 where unvoiced (N,)
@@ -24,7 +24,7 @@ class Analysed(NamedTuple):
 
 
 class Analysis:
-    """Pitch by SwiftF0 (package `swift-f0`, weights inside)."""
+    """Analysis of recordings for the harmonic vocoder; pitch by SwiftF0 (package `swift-f0`, weights inside)."""
 
     def __init__(self, config: HarmonicConfig) -> None:
         from swift_f0 import SwiftF0

@@ -13,7 +13,7 @@ METADATA, CHECK_SUM = "__metadata__", "sha256"
 
 
 def check_sum(file: bytes) -> tuple[str, str | None]:
-    """SHA-256 of a safetensors file's table and numbers, and the one that its metadata name, if they do."""
+    """Check sum of a safetensors file: SHA-256 of its table and numbers, and the one that its metadata name, if any."""
     length = int.from_bytes(file[:8], "little")
     table = json.loads(file[8 : 8 + length])
     named = table.pop(METADATA, {}).get(CHECK_SUM)
@@ -23,12 +23,12 @@ def check_sum(file: bytes) -> tuple[str, str | None]:
 
 
 def packed_weights(state: dict[str, Tensor]) -> bytes:
-    """A safetensors file with its check sum in the metadata."""
+    """Weights as a safetensors file with their check sum in the metadata."""
     return save(state, {CHECK_SUM: check_sum(save(state))[0]})
 
 
 def read_weights_file(path: Path) -> dict[str, Tensor]:
-    """The tensors of a safetensors file. Files of others have no check sum; where there is one, it must be right."""
+    """Weights of a safetensors file, its check sum verified where there is one; files of others have none."""
     file = path.read_bytes()
     state = load(file)  # refuses what is no such file
     found, named = check_sum(file)

@@ -43,7 +43,7 @@ SILENT = math.log(1e-5)
 
 @dataclass(frozen=True)
 class Distillation:
-    """Lengths and rates. The first `feature_steps` compare features alone, which is faster and comes close."""
+    """Options of a distillation: lengths and rates. The first `feature_steps` compare features alone."""
 
     steps: int = 1200
     feature_steps: int = 300
@@ -55,13 +55,15 @@ class Distillation:
 
 
 class Example(NamedTuple):
+    """An example to distil from: mel, the teacher's features and F0."""
+
     mel: Tensor  # (T, n_mels)
     features: Tensor  # (N, width)
     frequency: Tensor  # (N,), 0 where unvoiced
 
 
 class TeacherDecoder:
-    """hibari's graph with the decoder's input as a further output, and the decoder's weights."""
+    """The teacher of the distillation: hibari's graph with the decoder's input as a further output, and its weights."""
 
     def __init__(self) -> None:
         import onnx
@@ -126,7 +128,7 @@ def distil(
     config: HarmonicConfig,
     report: Callable[[int, dict[str, float]], None] = lambda step, measured: None,
 ) -> HarmonicNetwork:
-    """Synthesize the texts with the teacher and train on its speech."""
+    """Distil the harmonic vocoder: synthesize the texts with the teacher and train on its speech."""
     torch.manual_seed(options.seed)
     teacher, network = TeacherDecoder(), HarmonicNetwork(config)
     decoder = teacher.decoder_state()
@@ -160,7 +162,7 @@ def distil(
 def crops(
     examples: Sequence[Example], options: Distillation, config: HarmonicConfig, generator: np.random.Generator
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Mel (B, T, n_mels), features (B, N, width) and F0 (B, N) of random crops."""
+    """Crops of examples to distil from: mel (B, T, n_mels), features (B, N, width) and F0 (B, N)."""
     rows = []
     for example in (examples[i] for i in generator.integers(len(examples), size=options.batch)):
         mel, inner = crop(example.mel, len(example.features), options.frames, config.ratio, generator)
@@ -172,7 +174,7 @@ def crops(
 def crop(
     mel: Tensor, available: int, frames: int, ratio: float, generator: np.random.Generator
 ) -> tuple[Tensor, slice]:
-    """Mel frames (T, n_mels) and which of the available spectra, of a random crop that begins where both grids meet."""
+    """A random crop of an example to distil from: mel frames (T, n_mels) and its spectra, where both grids meet."""
     first = int(generator.integers(0, available - frames - SPARE + 1))
     offsets = np.arange(first, first + STARTS) * ratio
     first += int(np.abs(offsets - offsets.round()).argmin())
@@ -190,6 +192,7 @@ def distillation_losses(
     options: Distillation,
     step: int,
 ) -> dict[str, Tensor]:
+    """Losses of a distillation step: features, pitch and, later, spectra."""
     places = mel_places(network.config, 0, options.frames)
     mel = mel + torch.randn_like(mel) * options.mel_noise * torch.rand(len(mel), 1, 1)
     inner = slice(4, -4)  # what a crop's mel fully shows
@@ -208,7 +211,7 @@ def distillation_losses(
 
 
 def pitch_losses(classes: Tensor, voicing: Tensor, frequency: Tensor, places: Tensor) -> dict[str, Tensor]:
-    """Cross-entropy with a bell of one class around the right one where there is voice, and of voicing."""
+    """Distillation losses of pitch: cross-entropy with a bell of one class around the right one, and of voicing."""
     voiced = (frequency > 0).float()
     wanted = -(torch.arange(PITCH_CLASSES) - pitch_classes(frequency)[..., None]).square() / 2
     surprise = -(wanted.softmax(-1) * between(classes, places).log_softmax(-1)).sum(-1)
@@ -220,7 +223,7 @@ def pitch_losses(classes: Tensor, voicing: Tensor, frequency: Tensor, places: Te
 
 
 def spectra_distance(made: Tensor, true: Tensor) -> Tensor:
-    """Log magnitudes and, where they are loud, phases; (B, N, 4 · BINS) twice."""
+    """Distillation loss of spectra: log magnitudes and, where loud, phases; (B, N, 4 · BINS) twice."""
     loudness, turn, rest, phase = made.split(SPECTRUM_BINS, -1)
     true_loudness, true_turn, true_rest, true_phase = true.split(SPECTRUM_BINS, -1)
     total = made.new_zeros(())

@@ -38,7 +38,7 @@ Layers = Annotated[int, Field(ge=1, le=64)]
 
 
 class HarmonicConfig(BaseModel):
-    """What is in `config.json` beside the weights."""
+    """The harmonic vocoder's `config.json`, beside its weights."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -89,7 +89,7 @@ class HarmonicConfig(BaseModel):
 
 
 class ConvNeXtBlock(nn.Module):
-    """ConvNeXt block over time, channels last."""
+    """A layer of the harmonic vocoder: ConvNeXt block over time, channels last."""
 
     def __init__(self, width: int, hidden: int) -> None:
         super().__init__()
@@ -104,7 +104,7 @@ class ConvNeXtBlock(nn.Module):
 
 
 class InputConv(nn.Conv1d):
-    """Convolution over time, channels last."""
+    """A layer of the harmonic vocoder: convolution over time, channels last."""
 
     def __init__(self, inputs: int, width: int) -> None:
         super().__init__(inputs, width, INPUT_KERNEL, padding=INPUT_KERNEL // 2)
@@ -114,7 +114,7 @@ class InputConv(nn.Conv1d):
 
 
 class PitchNetwork(nn.Module):
-    """log-mel (B, T, n_mels), normalised → scores of pitch classes (B, T, PITCH_CLASSES) and of voicing (B, T)."""
+    """The harmonic vocoder's pitch: log-mel (B, T, n_mels), normalised → scores of pitch classes, of voicing (B, T)."""
 
     def __init__(self, n_mels: int, width: int, layers: int) -> None:
         super().__init__()
@@ -132,7 +132,7 @@ class PitchNetwork(nn.Module):
 
 
 class HarmonicNetwork(nn.Module):
-    """log-mel → pitch, and with it the spectra of the voice and of the rest."""
+    """The harmonic vocoder's network: log-mel → pitch, and with it the spectra of the voice and of the rest."""
 
     def __init__(self, config: HarmonicConfig) -> None:
         super().__init__()
@@ -181,17 +181,17 @@ class HarmonicNetwork(nn.Module):
 
 
 def normalised_mel(mel: Tensor) -> Tensor:
+    """The log-mel as the harmonic vocoder sees it."""
     return (mel - MEL_MEAN) / MEL_SCALE
 
 
 def mel_places(config: HarmonicConfig, first: int, count: int) -> Tensor:
-    """Where among mel frames the spectra `first` … `first + count` lie. Spectrum 0 is at the wave's first sample, mel
-    frame 0 half a hop later.  (count,)"""
+    """Where among mel frames the harmonic vocoder's spectra `first` … `first + count` lie; spectrum 0 at sample 0."""
     return torch.arange(first, first + count, dtype=torch.float64) * config.ratio - 0.5
 
 
 def between(x: Tensor, places: Tensor) -> Tensor:
-    """(B, T, C) at fractional places → (B, N, C), linearly; the first or last frame beyond the ends."""
+    """For the harmonic vocoder: (B, T, C) at fractional places → (B, N, C), linearly; constant beyond the ends."""
     last = x.shape[1] - 1
     places = places.to(x.device).clamp(0, last)
     left = places.floor().long().clamp(max=max(last - 1, 0))
@@ -200,13 +200,13 @@ def between(x: Tensor, places: Tensor) -> Tensor:
 
 
 def pitch_classes(hertz: Tensor) -> Tensor:
-    """Where among the classes, as a fraction, a frequency lies."""
+    """For the harmonic vocoder: where among the pitch classes, as a fraction, a frequency lies."""
     share = (hertz.clamp(LOWEST_PITCH, HIGHEST_PITCH) / LOWEST_PITCH).log() / math.log(HIGHEST_PITCH / LOWEST_PITCH)
     return share * (PITCH_CLASSES - 1)
 
 
 def pitch_of(scores: Tensor) -> Tensor:
-    """Class scores (..., PITCH_CLASSES) → Hz: the mean of log F0 around the best class."""
+    """The harmonic vocoder's pitch: class scores (..., PITCH_CLASSES) → Hz, mean of log F0 around the best class."""
     classes = torch.arange(PITCH_CLASSES, device=scores.device)
     best = scores.argmax(-1, keepdim=True)
     weights = scores.masked_fill((classes - best).abs() > NEIGHBOURS, -math.inf).softmax(-1)
@@ -215,7 +215,7 @@ def pitch_of(scores: Tensor) -> Tensor:
 
 
 def load_network(folder: Path) -> HarmonicNetwork:
-    """From `config.json` and `model.safetensors` (16 or 32 bit)."""
+    """The harmonic vocoder's network from `config.json` and `model.safetensors` (16 or 32 bit)."""
     config, weights = HarmonicConfig.read(folder / "config.json"), folder / "model.safetensors"
     with torch.device("meta"):
         network = HarmonicNetwork(config)

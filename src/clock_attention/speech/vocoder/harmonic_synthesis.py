@@ -40,7 +40,7 @@ INPUT, OUTPUT, TAPS = 160, 147, 32  # resampling: that many samples at 24,000 Hz
 
 
 def pulses(phase: Tensor, frequency: Tensor) -> Tensor:
-    """Σ cos(2π h · phase) over harmonics below `HIGHEST_HARMONIC`, in closed form. Phase in cycles.
+    """Pulses of the harmonic synthesis: Σ cos(2π h · phase) below `HIGHEST_HARMONIC`, in closed form. Phase in cycles.
 
     The next harmonic is faded in, so that the sum does not jump where a gliding pitch makes room for it.
     """
@@ -53,7 +53,7 @@ def pulses(phase: Tensor, frequency: Tensor) -> Tensor:
 
 
 def excitation(frequency: Tensor, phase: Tensor) -> tuple[Tensor, Tensor]:
-    """Pulses over the inner hops of F0 (N + 2,), 0 where unvoiced; `phase` is that before the first inner hop.
+    """Excitation of the harmonic synthesis: pulses over the inner hops of F0 (N + 2,), from `phase`; 0 unvoiced.
 
     Returns the wave and the phase after every sample, in cycles: (N, HOP) twice. A frame's pitch is that of the middle
     of its hop; between middles it changes linearly.
@@ -70,19 +70,19 @@ def excitation(frequency: Tensor, phase: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def spectrum_of_pulses(wave: Tensor, window: Tensor) -> Tensor:
-    """(..., samples) → (..., samples / HOP − 3, BINS): windows of FFT samples every HOP; a cosine peaks at 1."""
+    """Harmonic synthesis: (..., samples) → (..., samples / HOP − 3, BINS): windows of FFT samples every HOP."""
     return torch.fft.rfft(wave.unfold(-1, FFT, HOP) * (window / (FFT / 4)))
 
 
 def filled_spectra(drawn: Tensor, source: Tensor) -> Tensor:
-    """What the network drew (..., N, 4 · BINS) and the spectra of pulses (..., N, BINS) → spectra of the wave."""
+    """Harmonic synthesis: drawn (..., N, 4 · BINS) and spectra of pulses (..., N, BINS) → spectra of the wave."""
     loudness, turn, rest, phase = drawn.float().split(SPECTRUM_BINS, -1)
     voice = torch.polar(loudness.clamp(max=LOUDEST).exp(), math.pi * torch.tanh(turn)) * source
     return voice + torch.polar(rest.clamp(max=LOUDEST).exp(), phase)
 
 
 def overlap_add(spectra: Tensor, window: Tensor) -> Tensor:
-    """(..., N, BINS) → (..., (N + 3) · HOP): the inverse transforms, windowed again; Σ hann² = 1.5."""
+    """Harmonic synthesis: (..., N, BINS) → (..., (N + 3) · HOP): inverse transforms, windowed; Σ hann² = 1.5."""
     quarters = (torch.fft.irfft(spectra, FFT) * (window / 1.5)).unflatten(-1, (FFT // HOP, HOP))  # (..., N, 4, HOP)
     parts = [pad(quarters[..., k, :], (0, 0, k, 3 - k)) for k in range(4)]
     return (parts[0] + parts[1] + parts[2] + parts[3]).flatten(-2)
@@ -90,7 +90,7 @@ def overlap_add(spectra: Tensor, window: Tensor) -> Tensor:
 
 @cache
 def resampling() -> Tensor:
-    """(INPUT + 2 TAPS, OUTPUT): from 24,000 to 22,050 Hz, a windowed sinc that ends at the lower rate's limit."""
+    """Harmonic synthesis: resampling matrix (INPUT + 2 TAPS, OUTPUT) from 24,000 to 22,050 Hz, a windowed sinc."""
     place = np.arange(OUTPUT)[None] * INPUT / OUTPUT + TAPS
     distance = np.arange(INPUT + 2 * TAPS)[:, None] - place  # in samples at the higher rate
     cut = 0.97 * OUTPUT / INPUT
@@ -100,7 +100,7 @@ def resampling() -> Tensor:
 
 
 def block_edges() -> Iterator[int]:
-    """Ends of blocks on the grid of spectra."""
+    """Harmonic synthesis: ends of blocks on the grid of spectra."""
     end = 0
     for size in FIRST_BLOCKS:
         yield (end := end + size)
@@ -109,7 +109,7 @@ def block_edges() -> Iterator[int]:
 
 
 class HarmonicVocoder:
-    """log-mel (frames, n_mels) → wave, whole or as a stream."""
+    """The harmonic vocoder: log-mel (frames, n_mels) → wave, whole or as a stream."""
 
     def __init__(self, folder: Path, *, name: str = "harmonic", device: torch.device | str = "cpu") -> None:
         self.name, self.folder = name, folder
@@ -144,7 +144,7 @@ class HarmonicVocoder:
 
 
 class HarmonicStream:
-    """One utterance in the making: what is still needed of its mel, the phase, and samples not yet resampled."""
+    """Harmonic synthesis of one utterance as a stream: what is still needed of its mel, phase and samples."""
 
     def __init__(self, vocoder: HarmonicVocoder) -> None:
         self.vocoder, self.network = vocoder, vocoder.network

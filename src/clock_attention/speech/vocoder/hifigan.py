@@ -35,7 +35,7 @@ MEL_FIELDS = {
 
 
 class VocoderError(ValueError):
-    """A vocoder that is not available, or that does not fit the voice."""
+    """A vocoder, HiFi-GAN or another, that is not available or does not fit the voice."""
 
 
 # Bounds far above any published generator: a configuration is a few bytes from anybody, and the memory is ours.
@@ -46,7 +46,7 @@ Kernels = Annotated[tuple[Kernel, ...], Field(min_length=1, max_length=8)]
 
 
 class GeneratorOptions(BaseModel):
-    """What the generator needs of a `config.json`, checked: consistent sizes that fit into memory."""
+    """What HiFi-GAN's generator needs of a `config.json`, checked: consistent sizes that fit into memory."""
 
     upsample_rates: StageSizes
     upsample_kernel_sizes: Kernels
@@ -138,7 +138,7 @@ class HifiganConfig:
 
 
 class ResidualBlock(nn.Module):
-    """Pairs of a dilated and a plain convolution, each pair with its own shortcut."""
+    """HiFi-GAN's residual block: pairs of a dilated and a plain convolution, each with its own shortcut."""
 
     def __init__(self, channels: int, kernel: int, dilations: tuple[int, ...]) -> None:
         super().__init__()
@@ -154,7 +154,7 @@ class ResidualBlock(nn.Module):
 
 
 class Generator(nn.Module):
-    """log-mel (B, n_mels, frames) → wave (B, 1, frames · hop). Parameter names are those of the original code."""
+    """HiFi-GAN's generator: log-mel (B, n_mels, frames) → wave (B, 1, frames · hop). Parameters named as originally."""
 
     def __init__(self, config: HifiganConfig) -> None:
         super().__init__()
@@ -179,7 +179,7 @@ class Generator(nn.Module):
 
 
 def read_weights(path: Path) -> dict[str, Tensor]:
-    """Weights of a checkpoint (`.safetensors`, or torch's with a `generator` key), weight norm folded in."""
+    """Weights of a HiFi-GAN checkpoint (`.safetensors`, or torch's with a `generator` key), weight norm folded in."""
     try:
         if path.suffix == ".safetensors":
             return fold_weight_norm(read_weights_file(path))
@@ -190,7 +190,7 @@ def read_weights(path: Path) -> dict[str, Tensor]:
 
 
 def fold_weight_norm(state: dict[str, Tensor]) -> dict[str, Tensor]:
-    """w = g · v / ‖v‖, under both names that torch has given the pair over the years."""
+    """Weights of a HiFi-GAN checkpoint: w = g · v / ‖v‖, under both names that torch has given the pair."""
     folded = dict(state)
     for gain, direction, name in (
         ("weight_g", "weight_v", "weight"),
@@ -204,6 +204,7 @@ def fold_weight_norm(state: dict[str, Tensor]) -> dict[str, Tensor]:
 
 
 def load_generator(path: Path, config: HifiganConfig) -> Generator:
+    """HiFi-GAN's generator with the weights of a checkpoint."""
     with torch.device("meta"):  # random weights would take longer to draw than the real ones to read
         generator = Generator(config)
     weights = read_weights(path)

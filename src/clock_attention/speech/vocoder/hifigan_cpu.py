@@ -28,7 +28,7 @@ LEAST_KERNEL, LEAST_CHANNELS = 7, 64
 
 
 def fourier_matrices(kernel: int, points: int = POINTS) -> tuple[Tensor, Tensor, Tensor]:
-    """A (N, R), G (R, kernel), B (R, points) with Σ_j w[j] x[n + j] = A [(G w) ⊙ (B x)] for the N outputs of a block.
+    """For HiFi-GAN on the CPU: A (N, R), G (R, kernel), B (R, points): Σ_j w[j] x[n + j] = A [(G w) ⊙ (B x)].
 
     Real arithmetic all the way: a product of complex numbers takes three real ones (Gauss), whose sums and differences
     are part of the matrices. The first row of B is the sum of all points.
@@ -52,7 +52,7 @@ def fourier_matrices(kernel: int, points: int = POINTS) -> tuple[Tensor, Tensor,
 
 
 class FourierConvolution:
-    """leaky_relu, then a convolution that keeps the length, of (L, C)."""
+    """For HiFi-GAN on the CPU: leaky_relu, then a convolution of (L, C) that keeps the length."""
 
     def __init__(self, layer: nn.Conv1d) -> None:
         assert layer.bias is not None
@@ -87,7 +87,7 @@ class FourierConvolution:
 
 
 class DirectConvolution:
-    """leaky_relu, then a convolution or a transposed one, of (L, C). A slope of 1 leaves its input as it is."""
+    """For HiFi-GAN on the CPU: leaky_relu, then a convolution or a transposed one of (L, C); slope 1: none."""
 
     def __init__(self, layer: nn.Module) -> None:
         assert isinstance(layer, nn.Conv1d | nn.ConvTranspose1d)
@@ -110,6 +110,7 @@ Convolution = FourierConvolution | DirectConvolution
 
 
 def convolution(layer: nn.Module) -> Convolution:
+    """HiFi-GAN's convolution on the CPU: by Fourier transforms where that is faster."""
     assert isinstance(layer, nn.Conv1d)
     wide = layer.kernel_size[0] >= LEAST_KERNEL and layer.in_channels >= LEAST_CHANNELS
     # Longer kernels than half a block would leave few outputs in it.
@@ -117,13 +118,14 @@ def convolution(layer: nn.Module) -> Convolution:
 
 
 def pairs(block: nn.Module) -> list[tuple[Convolution, Convolution]]:
+    """HiFi-GAN's residual block on the CPU: pairs of convolutions."""
     assert isinstance(block, ResidualBlock)
     both = zip(block.convs1, block.convs2, strict=True)
     return [(convolution(dilated), convolution(plain)) for dilated, plain in both]
 
 
 class CpuGenerator:
-    """log-mel (frames, n_mels) → wave (frames · hop,): `Generator.forward` for one utterance, without gradients."""
+    """HiFi-GAN's generator on the CPU: log-mel (frames, n_mels) → wave (frames · hop,), one utterance, no gradients."""
 
     @torch.inference_mode()
     def __init__(self, generator: Generator) -> None:

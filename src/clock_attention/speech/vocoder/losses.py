@@ -1,4 +1,4 @@
-"""What the harmonic vocoder is trained by on recordings: distances between spectra, and discriminators."""
+"""Losses that the harmonic vocoder is trained by on recordings: distances between spectra, and discriminators."""
 
 from __future__ import annotations
 
@@ -17,20 +17,21 @@ DISCRIMINATOR_SIZES = (256, 512, 1024)
 
 
 def short_time(wave: Tensor, size: int) -> Tensor:
-    """(B, samples) → (B, frames, bins), four windows overlapping; white noise of unit variance has unit variance."""
+    """For vocoder losses: (B, samples) → (B, frames, bins), four windows overlapping; unit noise has unit variance."""
     window = torch.hann_window(size, device=wave.device)
     return torch.fft.rfft(wave.unfold(-1, size, size // 4) * window) / window.square().sum().sqrt()
 
 
 @cache
 def mel_filters(size: int, bins: int) -> Tensor:
+    """Mel filters of the vocoder's spectral loss."""
     import librosa
 
     return torch.from_numpy(librosa.filters.mel(sr=RATE, n_fft=size, n_mels=bins, fmax=RATE / 2).T.copy())
 
 
 def spectral_distance(target: Tensor, wave: Tensor) -> Tensor:
-    """L1 of log-mels plus half the relative Frobenius distance of magnitudes, averaged over resolutions."""
+    """Vocoder loss: L1 of log-mels plus half the relative Frobenius distance of magnitudes, over resolutions."""
     total = target.new_zeros(())
     for size, bins in DISTANCE_SIZES:
         spectra = [short_time(signal, size) for signal in (target, wave)]
@@ -42,7 +43,7 @@ def spectral_distance(target: Tensor, wave: Tensor) -> Tensor:
 
 
 class DilatedConv(nn.Conv2d):
-    """Convolution over every so many frames.
+    """A layer of the vocoder's discriminators: convolution over every so many frames.
 
     The frames are dealt out to items of a larger batch. A dilated convolution is the same, but its gradient is NaN for
     some sizes in 16 bits with channels last (torch 2.13 on a CPU).
@@ -63,7 +64,7 @@ class DilatedConv(nn.Conv2d):
 
 
 class SpectrumDiscriminator(nn.Module):
-    """Convolutions over the compressed complex spectrum of one resolution → scores and the layers' features."""
+    """One of the vocoder's discriminators: the complex spectrum of one resolution → scores and features."""
 
     def __init__(self, size: int, channels: int) -> None:
         super().__init__()
@@ -96,6 +97,8 @@ Judgement = list[tuple[Tensor, list[Tensor]]]
 
 
 class Discriminators(nn.ModuleList):
+    """The vocoder's discriminators, one for each resolution."""
+
     def __init__(self, channels: int = 24) -> None:
         super().__init__(SpectrumDiscriminator(size, channels) for size in DISCRIMINATOR_SIZES)
         self.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # torch's stub lacks it
@@ -107,17 +110,18 @@ class Discriminators(nn.ModuleList):
 
 
 def discriminator_loss(real: Judgement, fake: Judgement) -> Tensor:
-    """Hinge loss."""
+    """Hinge loss of the vocoder's discriminators."""
     pairs = zip(real, fake, strict=True)
     return torch.stack([relu(1 - r).mean() + relu(1 + f).mean() for (r, _), (f, _) in pairs]).sum()
 
 
 def adversarial_loss(fake: Judgement) -> Tensor:
+    """Vocoder loss: what the discriminators make of generated waves."""
     return -torch.stack([score.mean() for score, _ in fake]).sum()
 
 
 def feature_loss(real: Judgement, fake: Judgement) -> Tensor:
-    """Relative L1 between features of the real and of the made wave."""
+    """Vocoder loss: relative L1 between the discriminators' features of the real and of the made wave."""
     distances = [
         (r.detach() - f).abs().mean(dtype=torch.float32) / (r.detach().abs().mean(dtype=torch.float32) + 1e-4)
         for (_, reals), (_, fakes) in zip(real, fake, strict=True)

