@@ -20,7 +20,7 @@ from pathlib import Path
 import torch
 import torch.nn.functional as F
 
-from clock_attention.speech.model.model import SpeechModel
+from clock_attention.speech.model.transformer_model import SpeechModel
 from clock_attention.speech.training.config import RunConfig, load_preset
 
 

@@ -17,7 +17,7 @@ from clock_attention.speech.audio.mel import MelConfig
 from clock_attention.speech.audio.wave import Wave
 from clock_attention.speech.corpus.language import Language
 from clock_attention.speech.model.config import ModelConfig
-from clock_attention.speech.model.model import SpeechModel
+from clock_attention.speech.model.transformer_model import SpeechModel
 from clock_attention.speech.text.hibari import HibariPhonemizer
 from clock_attention.speech.training.config import TrainingConfig
 from clock_attention.speech.voice.voice import Voice

@@ -11,7 +11,7 @@ from clock_attention.speech.audio.mel import MelConfig
 from clock_attention.speech.corpus.language import Language, ProsodyStatistics
 from clock_attention.speech.model.aligned import AlignedModel
 from clock_attention.speech.model.config import AlignedConfig, ModelConfig
-from clock_attention.speech.model.model import SpeechModel
+from clock_attention.speech.model.transformer_model import SpeechModel
 from clock_attention.speech.text.phonemizers import phonemizer
 from clock_attention.speech.training.config import TrainingConfig
 from clock_attention.speech.voice.voice_folder import Provenance, VoiceCard

@@ -6,7 +6,7 @@ import torch
 from clock_attention.speech.model.aligned import AlignedModel
 from clock_attention.speech.model.build import build_model, expected_weights
 from clock_attention.speech.model.config import AlignedConfig, ModelConfig
-from clock_attention.speech.model.model import SpeechModel
+from clock_attention.speech.model.transformer_model import SpeechModel
 
 SMALL = {"width": 16, "heads": 2, "encoder_layers": 1, "decoder_layers": 1, "feed_forward": 16}
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from clock_attention.speech.model.config import ModelConfig
 from clock_attention.speech.model.cross_attention import LaropeAttention, UniformAttention, overlaps, turned
-from clock_attention.speech.model.model import SpeechModel
+from clock_attention.speech.model.transformer_model import SpeechModel
 
 SIZES = {"symbols": 6, "mels": 4, "width": 16, "heads": 2, "encoder_layers": 1, "decoder_layers": 1, "feed_forward": 16}
 

@@ -3,7 +3,7 @@
 import torch
 
 from clock_attention.speech.model.config import ModelConfig
-from clock_attention.speech.model.model import SpeechModel
+from clock_attention.speech.model.transformer_model import SpeechModel
 
 SMALL = {
     "symbols": 7,

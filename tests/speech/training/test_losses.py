@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from clock_attention.speech.model.model import Prediction
+from clock_attention.speech.model.transformer_model import Prediction
 from clock_attention.speech.training.losses import losses, mel_error
 
 

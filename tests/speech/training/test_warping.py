@@ -8,7 +8,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clock_attention.speech.model.model import Prediction
+from clock_attention.speech.model.transformer_model import Prediction
 from clock_attention.speech.training.batching import Batch
 from clock_attention.speech.training.losses import losses, mel_error
 from clock_attention.speech.training.warping import CHANGE, best_offsets, best_offsets_on_device, offset_costs, warped

@@ -22,7 +22,7 @@ from clock_attention.speech.model.config import AlignedConfig, ModelConfig
 from clock_attention.speech.model.convolution import ConvStack
 from clock_attention.speech.model.flow import WIDER, Condition, FlowDecoder
 from clock_attention.speech.model.layers import EncoderLayer
-from clock_attention.speech.model.model import Clocks, Synthesis, past_end
+from clock_attention.speech.model.transformer_model import Clocks, Synthesis, past_end
 
 POSITION_FEATURES = 8
 PITCH_FEATURES = 64

@@ -11,7 +11,7 @@ from torch.overrides import TorchFunctionMode
 
 from clock_attention.speech.model.aligned import AlignedModel
 from clock_attention.speech.model.config import AlignedConfig, ModelConfig
-from clock_attention.speech.model.model import SpeechModel
+from clock_attention.speech.model.transformer_model import SpeechModel
 
 AcousticModel = SpeechModel | AlignedModel
 

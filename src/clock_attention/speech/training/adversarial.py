@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from clock_attention.speech.half import bfloat16_where_fast
+from clock_attention.speech.bfloat16 import bfloat16_where_fast
 
 WINDOW = 96  # frames of a patch, about a second
 PATCHES = 12  # per step

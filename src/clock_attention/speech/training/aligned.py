@@ -10,7 +10,7 @@ from torch import Tensor
 
 from clock_attention.speech.corpus.protocols import TimedFeatures
 from clock_attention.speech.model.aligned import AlignedPrediction
-from clock_attention.speech.model.model import past_end
+from clock_attention.speech.model.transformer_model import past_end
 from clock_attention.speech.training.batching import Plan, stretch
 
 

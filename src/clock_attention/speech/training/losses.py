@@ -7,7 +7,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from clock_attention.speech.model.model import Prediction, past_end
+from clock_attention.speech.model.transformer_model import Prediction, past_end
 from clock_attention.speech.training.batching import Batch
 from clock_attention.speech.training.warping import warped
 

@@ -10,11 +10,11 @@ import torch
 from lightning_fabric import Fabric
 from torch import Tensor, nn
 
+from clock_attention.speech.bfloat16 import bfloat16_where_fast
 from clock_attention.speech.corpus.protocols import Corpus, TimedFeatures
-from clock_attention.speech.half import bfloat16_where_fast
 from clock_attention.speech.model.aligned import AlignedModel
 from clock_attention.speech.model.config import AlignedConfig, ModelConfig
-from clock_attention.speech.model.model import SpeechModel, past_end
+from clock_attention.speech.model.transformer_model import SpeechModel, past_end
 from clock_attention.speech.training.adversarial import MelDiscriminator, cut_windows, patches
 from clock_attention.speech.training.aligned import AlignedBatch, aligned_losses, collate_aligned
 from clock_attention.speech.training.batching import Batch, Plan, collate, in_order

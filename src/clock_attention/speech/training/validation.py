@@ -17,7 +17,7 @@ from clock_attention.alignment import FloatArray, attention_matrices, measure_qu
 from clock_attention.files import replacing
 from clock_attention.speech.corpus.protocols import Features
 from clock_attention.speech.model.aligned import AlignedModel, meeting_weights
-from clock_attention.speech.model.model import SpeechModel
+from clock_attention.speech.model.transformer_model import SpeechModel
 from clock_attention.speech.training.aligned import AlignedBatch
 from clock_attention.speech.training.batching import collate, in_order
 from clock_attention.speech.training.config import RunConfig

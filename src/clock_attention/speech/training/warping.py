@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from clock_attention.speech.model.model import past_end
+from clock_attention.speech.model.transformer_model import past_end
 
 # Cost of a path that moves by one frame against the target, in units of the mean absolute error of a frame.
 CHANGE = 0.1

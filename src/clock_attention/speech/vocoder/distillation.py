@@ -19,7 +19,7 @@ from torch.nn.functional import binary_cross_entropy_with_logits, pad
 
 from clock_attention.speech.audio.mel import MelSpectrogram
 from clock_attention.speech.audio.wave import resample
-from clock_attention.speech.half import bfloat16_where_fast
+from clock_attention.speech.bfloat16 import bfloat16_where_fast
 from clock_attention.speech.vocoder.harmonic import (
     PITCH_CLASSES,
     RATE,

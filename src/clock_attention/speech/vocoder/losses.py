@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import leaky_relu, pad, relu
 
-from clock_attention.speech.half import bfloat16_where_fast
+from clock_attention.speech.bfloat16 import bfloat16_where_fast
 from clock_attention.speech.vocoder.harmonic import RATE
 
 # Short windows see where in a period the energy is, long ones tell harmonics from noise. (window, mel bins)

@@ -16,7 +16,7 @@ from torch.nn.functional import pad
 from clock_attention.files import make_folder, replacing, write_atomically
 from clock_attention.speech.audio.sound_reading import load_audio
 from clock_attention.speech.audio.wave import Wave, resample
-from clock_attention.speech.half import bfloat16_where_fast
+from clock_attention.speech.bfloat16 import bfloat16_where_fast
 from clock_attention.speech.vocoder.analysis import Analysed, Analysis
 from clock_attention.speech.vocoder.checked_weights import packed_weights
 from clock_attention.speech.vocoder.distillation import SILENT, SPARE, crop, pitch_losses

@@ -17,7 +17,7 @@ from clock_attention.files import check_writable, write_atomically
 from clock_attention.speech.model.aligned import AlignedModel
 from clock_attention.speech.model.layers import DecoderLayer, EncoderLayer
 from clock_attention.speech.model.length import NATURAL_MPR
-from clock_attention.speech.model.model import SpeechModel
+from clock_attention.speech.model.transformer_model import SpeechModel
 from clock_attention.speech.voice.onnx_aligned import AlignedGraph
 from clock_attention.speech.voice.onnx_graph import proto_of
 from clock_attention.speech.voice.onnx_layers import FLOAT, INT64, AcousticGraph

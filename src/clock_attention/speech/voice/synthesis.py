@@ -20,7 +20,7 @@ from torch import Tensor
 from clock_attention.alignment import FloatArray, IntArray, crossing_times, whole_durations
 from clock_attention.speech.audio.shaping import with_quiet_onset
 from clock_attention.speech.model.aligned import SILENCE_AFTER, SILENCE_BEFORE, AlignedModel
-from clock_attention.speech.model.model import Clocks, Synthesis
+from clock_attention.speech.model.transformer_model import Clocks, Synthesis
 from clock_attention.speech.text.phonemes import (
     Phonemes,
     joined,

@@ -12,7 +12,7 @@ from torch import Tensor
 from clock_attention.alignment import attention_matrices
 from clock_attention.arrays import FloatArray, IntArray
 from clock_attention.speech.audio.shaping import frames_with_silence
-from clock_attention.speech.model.model import Clocks
+from clock_attention.speech.model.transformer_model import Clocks
 from clock_attention.speech.text.phonemes import Phonemes
 from clock_attention.timestamps import Alignment
 

@@ -26,7 +26,7 @@ from clock_attention.speech.corpus.language import Language
 from clock_attention.speech.model.aligned import AlignedModel
 from clock_attention.speech.model.build import AcousticModel, build_model, expected_weights
 from clock_attention.speech.model.config import AcousticConfig, key_of
-from clock_attention.speech.model.model import SpeechModel
+from clock_attention.speech.model.transformer_model import SpeechModel
 from clock_attention.speech.model.weight_files import weights_fault
 from clock_attention.speech.text.lexicon import Lexicon, load_lexicon
 from clock_attention.speech.text.phonemes import Phonemes, Phonemizer, token_ids

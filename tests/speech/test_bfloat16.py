@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from clock_attention.speech.half import bfloat16_where_fast
+from clock_attention.speech.bfloat16 import bfloat16_where_fast
 
 
 @pytest.mark.parametrize("fast", [True, False])

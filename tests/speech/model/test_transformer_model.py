@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clock_attention.speech.model.layers import LayerState
-from clock_attention.speech.model.model import SpeechModel
+from clock_attention.speech.model.transformer_model import SpeechModel
 from clock_attention.speech.training.config import load_preset
 from tests.speech.model.tiny_models import build, inputs
 
