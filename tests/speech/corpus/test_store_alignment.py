@@ -107,10 +107,16 @@ def test_whole_frames_keep_every_phoneme_and_the_sum(data: st.DataObject) -> Non
     assert len(durations) == len(optional) + 2
     assert sum(durations) == frames
     assert all(count >= (0 if free else 1) for count, free in zip(durations, [True, *optional, True], strict=True))
+    spoken = [place for place, free in enumerate(optional, start=1) if not free]
+    if spoken:
+        assert not any(durations[1 : spoken[0]]), "silence before the first phoneme is one silence"
+        assert not any(durations[spoken[-1] + 1 : -1]), "silence after the last phoneme is one silence"
 
 
 def test_whole_frames_round_to_the_nearest_frame() -> None:
     times = Times([0.104, 0.2, 0.2], [0.2, 0.2, 0.31], 0.0, True)
     assert whole_frames(times, 50, 100.0, [False, True, False]) == [10, 10, 0, 11, 19]
+    closing = Times([0.1, 0.2], [0.2, 0.3], 0.0, True)
+    assert whole_frames(closing, 30, 100.0, [False, True]) == [10, 10, 0, 10], "the full stop's silence is the last"
     with pytest.raises(ValueError, match="1 frames are too few for 2 phonemes"):
         whole_frames(times, 1, 100.0, [False, True, False])

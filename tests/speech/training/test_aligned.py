@@ -99,3 +99,10 @@ def test_shares_of_a_batch_add_up_to_its_losses():
     natural = [torch.log1p(2 * store.timing[i]) for i in range(3)]
     duration = sum((outputs[i][1] - natural[i])[1:].abs().sum() for i in range(3)) / 9
     torch.testing.assert_close(whole.duration, duration)
+    pieces = []
+    for item in range(3):
+        true = (token_means(store.mels[item].mean(1), store.timing[item], 1.0) - 1.0) / 2.0
+        learned = store.timing[item] > 0
+        learned[0] = False
+        pieces.append((outputs[item][2] - true)[learned].abs().sum())
+    torch.testing.assert_close(whole.energy, sum(pieces) / 9, msg="a token without frames has no energy to learn")

@@ -156,7 +156,8 @@ def whole_frames(times: TimedTokens, frames: int, per_second: float, optional: S
     """Alignment in whole frames: of the silence before, of every token and of the silence after, as many as there are.
 
     Boundaries go to the nearest frame. Every token takes at least one, except for those that are `optional`: a phoneme
-    shorter than a frame gets one of its neighbours'.
+    shorter than a frame gets one of its neighbours'. Pauses before the first phoneme and after the last one take none:
+    that silence is the one before or after.
     """
     least = np.array([0, *(0 if free else 1 for free in optional), 0])
     if least.sum() > frames:
@@ -168,6 +169,10 @@ def whole_frames(times: TimedTokens, frames: int, per_second: float, optional: S
     ends[-1] = frames
     for place in reversed(range(len(ends) - 1)):
         ends[place] = min(ends[place], ends[place + 1] - least[place + 1])
+    spoken = np.flatnonzero(least)
+    if len(spoken):
+        ends[: spoken[0]] = ends[spoken[0] - 1]
+        ends[spoken[-1] : -1] = ends[spoken[-1]]
     durations: list[int] = np.diff(ends, prepend=0).tolist()
     return durations
 

@@ -94,7 +94,7 @@ def aligned_losses(
     """Losses of the aligned model: what one process's share of a batch adds.
 
     Durations are learned at natural pace. The silence before an utterance says where a recording was cut, not how it
-    was spoken: it is not learned.
+    was spoken: it is not learned. Energy is learned where a token has frames; it has none to speak of elsewhere.
 
     Args:
         all_frames, all_tokens: of the whole batch over all processes: every frame and token then weighs the same.
@@ -112,7 +112,7 @@ def aligned_losses(
     return AlignedLosses(
         mel=mean((prediction.mel.float() - batch.mel).abs().mean(-1), present, all_frames),
         duration=mean((prediction.log_duration.float() - natural).abs(), tokens, all_tokens),
-        energy=mean((prediction.energy.float() - batch.energy).abs(), tokens, all_tokens),
+        energy=mean((prediction.energy.float() - batch.energy).abs(), tokens & (batch.durations > 0), all_tokens),
         pitch=mean((prediction.pitch.float() - batch.pitch).abs(), voiced, all_frames),
         voicing=mean(voicing, present, all_frames),
     )
