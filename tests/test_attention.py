@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from clock_attention import clock_attention
 from clock_attention import clocks as C
+from clock_attention.kernels import reference
 from clock_attention.kernels.reference import gram_distance
 
 from .kernels.attention_cases import features, gradients, padding, shapes
@@ -294,3 +295,17 @@ STEADY = torch.zeros(2, 5, dtype=torch.long), torch.zeros(2, 6, dtype=torch.long
 def test_errors_name_the_argument_what_it_got_and_what_it_wants(arguments, options, message):
     with pytest.raises((ValueError, TypeError), match=message):
         clock_attention(*arguments, **options)
+
+
+def test_the_environment_replaces_auto(monkeypatch):
+    inputs = features((1, 1, 5, 4, 2, 2), 1, torch.float32)
+    called = []
+    monkeypatch.setattr(reference, "attend", lambda *arguments: called.append(1) or (inputs[2], None, None, None))
+    monkeypatch.setenv("CLOCK_ATTENTION_IMPL", "reference")
+    clock_attention(*inputs)
+    assert called
+    clock_attention(*inputs, impl="portable")
+    assert len(called) == 1
+    monkeypatch.setenv("CLOCK_ATTENTION_IMPL", "nonsense")
+    with pytest.raises(ValueError, match="CLOCK_ATTENTION_IMPL: got 'nonsense'"):
+        clock_attention(*inputs)

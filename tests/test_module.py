@@ -374,3 +374,10 @@ def test_content_adds_parameters_only_when_asked_for():
     assert names == {f"content_{side}_proj.{kind}" for side in "qk" for kind in ("weight", "bias")}
     with pytest.raises(ValueError, match="content_dim: got 0, expected at least one channel"):
         ClockAttention(12, 3, content_dim=0)
+
+
+def test_it_compiles_as_one_graph():
+    attention = ClockAttention(16, 2)
+    target, source = torch.randn(2, 9, 16), torch.randn(2, 5, 16)
+    compiled = torch.compile(attention, fullgraph=True, backend="aot_eager")
+    torch.testing.assert_close(compiled(target, source, source), attention(target, source, source))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import torch
@@ -9,7 +10,7 @@ from torch import Tensor
 
 from clock_attention.clocks import ClockPair
 from clock_attention.kernels import portable, reference, selfcheck
-from clock_attention.kernels.interface import Attended, AttentionInputs, Content, Wanted
+from clock_attention.kernels.interface import Attended, AttentionInputs, Content, Wanted, constant_when_compiled
 from clock_attention.options import IMPLEMENTATIONS, ClockOptions, check_pace
 from clock_attention.rates import Phi
 
@@ -92,7 +93,7 @@ def clock_attention(
 
 def attend(inputs: AttentionInputs, options: ClockOptions, wanted: Wanted) -> Attended:
     """Dispatch of the attention: the implementation that `options.impl` names, or the best for this call."""
-    impl = selfcheck.forced_implementation() if options.impl == "auto" else options.impl
+    impl = forced_implementation() if options.impl == "auto" else options.impl
     if impl == "reference":
         output, weights, logits, made = reference.attend(inputs, options, wanted)
         return output, weights, logits, None if made is None else ClockPair(*made)
@@ -111,6 +112,17 @@ def attend(inputs: AttentionInputs, options: ClockOptions, wanted: Wanted) -> At
         if impl == "triton":
             raise ValueError(f"impl: got 'triton', but {refusal}; use impl='auto' or 'portable'")
     return portable.attend(inputs, options, wanted)
+
+
+@constant_when_compiled
+def forced_implementation() -> str:
+    """Dispatch of the attention: what the variable CLOCK_ATTENTION_IMPL asks for in place of "auto"."""
+    impl = os.environ.get("CLOCK_ATTENTION_IMPL") or "auto"
+    if impl not in IMPLEMENTATIONS:
+        raise ValueError(
+            f"CLOCK_ATTENTION_IMPL: got {impl!r}, expected one of {', '.join(map(repr, IMPLEMENTATIONS))}, or nothing"
+        )
+    return impl
 
 
 def is_double(inputs: AttentionInputs) -> bool:

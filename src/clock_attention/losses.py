@@ -162,7 +162,7 @@ def clock_agreement_loss(
 
 
 def expected_reading(weights: Tensor, key_clock: Tensor) -> Tensor:
-    """For a loss: Σ_t A[s, t] λ_t, what the source clock (B, H, T, D) reads where each query attends.  (B, H, S, D)"""
+    """For an alignment loss: Σ_t A[s, t] λ_t, the source clock's reading (B, H, T, D) at each query.  (B, H, S, D)"""
     return weights @ key_clock.to(weights.dtype)
 
 
@@ -201,7 +201,7 @@ def path_problem(
     optional: Tensor | None,
     normalize: bool,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
-    """For the forward-sum loss: scores (N, S, T), lengths (N,), optional keys (N, T), N over items and all between."""
+    """For the forward-sum loss: scores (N, S, T), lengths (N,) and optional keys (N, T), N over all but S and T."""
     targets, sources = both_lengths(logits, query_lengths, key_lengths)
     padding = padded(logits, targets, sources)
     if optional is not None and (optional.dtype != torch.bool or optional.shape != (logits.shape[0], logits.shape[-1])):
@@ -217,7 +217,7 @@ def path_problem(
 
 
 def masked_log_softmax(logits: Tensor, padding: Tensor) -> Tensor:
-    """For a loss: log softmax over the keys that are not padding, in fp32 or better; −∞ on padding, no gradient."""
+    """For an alignment loss: log softmax over keys that are not padding, in fp32 or better; −∞ on padding."""
     wide = logits.to(torch.promote_types(logits.dtype, torch.float32))
     # A row of nothing but padding would be NaN: it gets a softmax over zeros first.
     fill = torch.where(padding.all(-1, keepdim=True), 0.0, -torch.inf).to(wide.dtype)
@@ -225,7 +225,7 @@ def masked_log_softmax(logits: Tensor, padding: Tensor) -> Tensor:
 
 
 def both_lengths(scores: Tensor, query_lengths: Tensor | None, key_lengths: Tensor | None) -> tuple[Tensor, Tensor]:
-    """For a loss: lengths of queries and keys of a batch, checked."""
+    """For an alignment loss: lengths of queries and keys of a batch, checked."""
     if scores.dim() < 3 or not scores.is_floating_point():
         raise ValueError(f"got {scores.dtype} {tuple(scores.shape)}, expected floating point (B, ..., S, T)")
     batch, queries, keys = scores.shape[0], scores.shape[-2], scores.shape[-1]
@@ -236,7 +236,7 @@ def both_lengths(scores: Tensor, query_lengths: Tensor | None, key_lengths: Tens
 
 
 def checked_lengths(name: str, lengths: Tensor | None, batch: int, longest: int, device: torch.device) -> Tensor:
-    """For a loss: lengths of one side, checked; all of it where none are given."""
+    """For an alignment loss: lengths of one side, checked; all of it where none are given."""
     if lengths is None:
         return torch.full((batch,), longest, device=device)
     lengths = torch.as_tensor(lengths)
@@ -251,19 +251,19 @@ def checked_lengths(name: str, lengths: Tensor | None, batch: int, longest: int,
 
 
 def beyond(lengths: Tensor, longest: int, dimensions: int) -> Tensor:
-    """For a loss: True past each item's length, broadcast over what lies between batch and time: (B, 1, ..., L)."""
+    """For an alignment loss: True past each item's length, to broadcast over what lies between: (B, 1, ..., L)."""
     past = torch.arange(longest, device=lengths.device) >= lengths[:, None]
     return past.view(past.shape[0], *(1,) * (dimensions - 2), -1)
 
 
 def padded(scores: Tensor, targets: Tensor, sources: Tensor) -> Tensor:
-    """For a loss: True where the query or the key of a cell is padding.  (B, 1, ..., S, T)"""
+    """For an alignment loss: True where the query or the key of a cell is padding.  (B, 1, ..., S, T)"""
     queries = beyond(targets, scores.shape[-2], scores.dim() - 1)[..., None]
     return queries | beyond(sources, scores.shape[-1], scores.dim())
 
 
 def off_diagonal(scores: Tensor, targets: Tensor, sources: Tensor) -> Tensor:
-    """For a loss: (s+½)/S − (t+½)/T of every cell, by each item's own lengths.  (B, 1, ..., S, T)"""
+    """For an alignment loss: (s+½)/S − (t+½)/T of every cell, by each item's own lengths.  (B, 1, ..., S, T)"""
     wide = torch.promote_types(scores.dtype, torch.float32)
     between = (1,) * (scores.dim() - 3)
     s = (torch.arange(scores.shape[-2], device=scores.device, dtype=wide) + 0.5) / targets[:, None]
@@ -272,6 +272,6 @@ def off_diagonal(scores: Tensor, targets: Tensor, sources: Tensor) -> Tensor:
 
 
 def mean_over_queries(values: Tensor, lengths: Tensor) -> Tensor:
-    """For a loss: mean over each item's own steps (last dimension, padding 0), then over items and heads."""
+    """For an alignment loss: mean over each item's own steps (padding 0), then over items and heads."""
     wide = values.to(sum_dtype(values)).sum(-1)
     return (wide / lengths.view(-1, *(1,) * (wide.dim() - 1))).mean().to(values.dtype)

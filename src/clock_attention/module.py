@@ -21,6 +21,7 @@ from clock_attention.padding import blanked, check_features, padding_as_bool, st
 from clock_attention.rates import Phi, mean_rate, resolve_phi
 from clock_attention.streaming import ClockState, advance_clocks, attend_step, start_clocks
 
+OPTIONS = tuple(field.name for field in fields(ClockOptions))  # here: torch.compile does not look into dataclasses
 STEPPING = ("auto", "portable", "banded", "triton")  # implementations that can take one step
 SMALL_SCALE = 0.1  # below it, a learned logit_scale approaches 0 instead of crossing it
 
@@ -161,7 +162,7 @@ class ClockAttention(nn.Module):
     @property
     def options(self) -> ClockOptions:
         """How this module's clocks are made and scored."""
-        return ClockOptions(**{field.name: getattr(self, field.name) for field in fields(ClockOptions)})
+        return ClockOptions(**{name: getattr(self, name) for name in OPTIONS})
 
     def scale(self) -> Tensor | float:
         """The factor of the clocks' score, positive if learned.

@@ -1,15 +1,12 @@
 """The Triton kernel is compared with plain torch before `impl="auto"` uses it."""
 
 import pytest
-import torch
 
 pytest.importorskip("triton", reason="triton is not installed: make gpu-tools")
 
-from clock_attention import clock_attention
 from clock_attention.kernels import selfcheck
 from clock_attention.kernels import triton as kernels
 
-from .attention_cases import features
 from .triton_cases import patch_interpreter
 
 pytestmark = [
@@ -54,17 +51,3 @@ def test_the_self_check_warns_once_with_figures_and_falls_back(monkeypatch, capl
     assert not selfcheck.trusted("cpu", 0)
     assert caplog.text.count(reason) == 1
     assert not selfcheck.verdict_file().exists()
-
-
-def test_the_environment_replaces_auto(monkeypatch):
-    inputs = features((1, 1, 5, 4, 2, 2), 1, torch.float32)
-    called = []
-    monkeypatch.setattr(kernels, "attend", lambda *arguments: called.append(1) or (inputs[2], None, None, None))
-    monkeypatch.setenv("CLOCK_ATTENTION_IMPL", "triton")
-    clock_attention(*inputs)
-    assert called
-    clock_attention(*inputs, impl="portable")
-    assert len(called) == 1
-    monkeypatch.setenv("CLOCK_ATTENTION_IMPL", "nonsense")
-    with pytest.raises(ValueError, match="CLOCK_ATTENTION_IMPL: got 'nonsense'"):
-        clock_attention(*inputs)

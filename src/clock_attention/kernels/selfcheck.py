@@ -20,23 +20,12 @@ import torch
 from clock_attention.files import write_atomically
 from clock_attention.kernels import portable
 from clock_attention.kernels.interface import AttentionInputs, Wanted, constant_when_compiled
-from clock_attention.options import IMPLEMENTATIONS, ClockOptions
+from clock_attention.options import ClockOptions
 
 logger = logging.getLogger(__name__)
 
 TOLERANCES = {"output": 1e-4, "gradients": 1e-3}  # relative; twenty times what either path is off by
 verdicts: dict[tuple[str, int], bool] = {}
-
-
-@constant_when_compiled
-def forced_implementation() -> str:
-    """What CLOCK_ATTENTION_IMPL asks for in place of "auto"."""
-    impl = os.environ.get("CLOCK_ATTENTION_IMPL") or "auto"
-    if impl not in IMPLEMENTATIONS:
-        raise ValueError(
-            f"CLOCK_ATTENTION_IMPL: got {impl!r}, expected one of {', '.join(map(repr, IMPLEMENTATIONS))}, or nothing"
-        )
-    return impl
 
 
 @constant_when_compiled
