@@ -28,7 +28,7 @@ def attention_matrices(
     key_lengths: int | Tensor | ArrayLike | None = None,
     heads: str = "mean",
 ) -> list[FloatArray]:
-    """One (S, T) matrix per item of (S, T), (B, S, T) or (B, H, S, T) weights, with the padding cut off.
+    """For alignment: one (S, T) matrix per item of (S, T), (B, S, T) or (B, H, S, T) weights, without padding.
 
     Several heads become one matrix per item: their "mean", the most "diagonal" head (least diagonal deviation) or
     the most "focused" (largest focus rate). Concatenate layers along the head dimension to choose among all of them.
@@ -57,12 +57,12 @@ def attention_matrices(
 
 
 def path_from_weights(weights: Tensor | ArrayLike) -> IntArray:
-    """The monotone path that maximises Σ log weight of one (S, T) matrix.  (S,)"""
+    """Hard alignment: the monotone path that maximises Σ log weight of one (S, T) matrix.  (S,)"""
     return monotone_path(np.log(np.maximum(_check_weights(_floats(weights)), SMALLEST_WEIGHT)))
 
 
 def path_from_clocks(query_clock: Tensor | ArrayLike, key_clock: Tensor | ArrayLike) -> IntArray:
-    """The monotone path that minimises Σ ‖λ_s − λ_t‖² of clocks (S, D) and (T, D), or (H, S, D) and (H, T, D).  (S,)
+    """Hard alignment by clocks (S, D) and (T, D), or with heads: the path that minimises Σ ‖λ_s − λ_t‖².  (S,)
 
     This is dynamic time warping of the clocks themselves. Cut padding off first.
     """
@@ -83,7 +83,7 @@ def path_from_clocks(query_clock: Tensor | ArrayLike, key_clock: Tensor | ArrayL
 
 
 def monotone_path(scores: Tensor | ArrayLike) -> IntArray:
-    """The path with the largest Σ_s scores[s, path[s]], one key for every query, never going back.  (S, T) → (S,)
+    """Hard alignment: the path with the largest Σ_s scores[s, path[s]], never going back.  (S, T) → (S,)
 
     With S ≥ T the path starts on the first key, ends on the last, and each step stays or moves to the next, so every
     key is visited. With S < T that is impossible: then each step moves on by one key or more, so S keys are
@@ -155,7 +155,7 @@ def durations(
 
 
 def crossing_times(weights: Tensor | ArrayLike) -> FloatArray:
-    """When attention moves on from each key of one (S, T) matrix, in queries, 0 … S, finer than a query.  (T,)
+    """Alignment finer than a query: when attention moves on from each key of one (S, T) matrix, 0 … S.  (T,)
 
     Key t ends where the share of attention on later keys reaches one half, between the centres s + ½ of two queries.
     The share may not fall back in time, so the times never decrease; the last one is S.

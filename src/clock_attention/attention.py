@@ -92,7 +92,7 @@ def clock_attention(
 
 
 def attend(inputs: AttentionInputs, options: ClockOptions, wanted: Wanted) -> Attended:
-    """Dispatch of the attention: the implementation that `options.impl` names, or the best for this call."""
+    """`clock_attention` picks an implementation: the one that `options.impl` names, or the best for this call."""
     impl = forced_implementation() if options.impl == "auto" else options.impl
     if impl == "reference":
         output, weights, logits, made = reference.attend(inputs, options, wanted)
@@ -116,7 +116,7 @@ def attend(inputs: AttentionInputs, options: ClockOptions, wanted: Wanted) -> At
 
 @constant_when_compiled
 def forced_implementation() -> str:
-    """Dispatch of the attention: what the variable CLOCK_ATTENTION_IMPL asks for in place of "auto"."""
+    """For picking an implementation: what the variable CLOCK_ATTENTION_IMPL asks for in place of "auto"."""
     impl = os.environ.get("CLOCK_ATTENTION_IMPL") or "auto"
     if impl not in IMPLEMENTATIONS:
         raise ValueError(
@@ -126,18 +126,18 @@ def forced_implementation() -> str:
 
 
 def is_double(inputs: AttentionInputs) -> bool:
-    """Whether the attention is computed in fp64, which Triton does not do."""
+    """For picking an implementation: whether the attention is computed in fp64, which Triton does not do."""
     return inputs.query.dtype == torch.float64
 
 
 def trusts_triton(inputs: AttentionInputs) -> bool:
-    """Dispatch of the attention: whether the Triton kernel has been seen to be right on this device."""
+    """For picking an implementation: whether the Triton kernel has been seen to be right on this device."""
     device = inputs.query.device
     return not is_double(inputs) and selfcheck.trusted(device.type, device.index or 0)
 
 
 def imported_triton() -> Any:
-    """Dispatch of the attention: the Triton kernels, or an error that says how to get them."""
+    """For picking an implementation: the Triton kernels, or an error that says how to get them."""
     try:
         from clock_attention.kernels import triton
     except ModuleNotFoundError as error:

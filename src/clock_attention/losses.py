@@ -27,7 +27,7 @@ def forward_sum_loss(
     reduction: str = "mean",
     zero_infinity: bool = False,
 ) -> Tensor:
-    """−log of the probability that attention follows some monotone path, summed over all of them.
+    """Alignment loss: −log of the probability that attention follows some monotone path, summed over all.
 
     A path starts on the first key, ends on the last and moves by staying or going on to the next, so it visits every
     key. Content scores learn an alignment from it with no other teacher (RAD-TTS). Clocks do not: a sharp diagonal
@@ -63,7 +63,7 @@ def monotone_posterior(
     optional: Tensor | None = None,
     normalize: bool = True,
 ) -> Tensor:
-    """The probability that each query is on each key, given that the path is monotone (B, ..., S, T); no gradient.
+    """For alignment losses: the probability that each query is on each key, given a monotone path; no gradient.
 
     The sharper, monotone version of a softmax over keys: what `agreement_loss` and `duration_loss` teach from. Rows
     sum to 1; padding, and items with no path at all, are 0.
@@ -82,7 +82,7 @@ def guided_attention_loss(
     *,
     width: float = 0.2,
 ) -> Tensor:
-    """How much attention lies off the diagonal: the mean over queries of Σ_t A[s, t] (1 − exp(−δ²/2 width²)).
+    """Alignment loss: attention off the diagonal, mean over queries of Σ_t A[s, t] (1 − exp(−δ²/2 width²)).
 
     δ = (s+½)/S − (t+½)/T. 0 is on the diagonal, 1 far from it. For a warm-up only: real alignments are not diagonal.
     """
@@ -95,7 +95,7 @@ def guided_attention_loss(
 
 
 def diagonal_log_prior(like: Tensor, query_lengths: Tensor | None, key_lengths: Tensor | None, width: float) -> Tensor:
-    """log of a Gaussian about the diagonal, to be added to logits while training starts (shape of one head of `like`).
+    """For alignment losses: log of a Gaussian about the diagonal, to add to logits (shape of one head of `like`).
 
     Args:
         like: logits or weights (B, ..., S, T), for their shape, type and device.
@@ -113,7 +113,7 @@ def agreement_loss(
     query_lengths: Tensor | None = None,
     key_lengths: Tensor | None = None,
 ) -> Tensor:
-    """KL(posterior ‖ softmax(prior_logits)), the mean over queries: 0 where the prior expects what was found.
+    """Alignment loss: KL(posterior ‖ softmax(prior_logits)), mean over queries: 0 where the prior expects it.
 
     The prior is what the clocks expect before the target is known, the posterior what the content showed. Give
     `posterior.detach()`, or one from `monotone_posterior`, so that the prior learns from the evidence and the evidence
@@ -136,7 +136,7 @@ def agreement_loss(
 def clock_agreement_loss(
     prior: Tensor, posterior: Tensor, lengths: Tensor | None = None, variance: Tensor | None = None
 ) -> Tensor:
-    """Half the squared difference of two clocks of one sequence, the mean over steps and channels.
+    """Alignment loss: half the squared difference of two clocks of one sequence, mean over steps and channels.
 
     Divided by `variance`, if given, it is the KL divergence of two Gaussian readings with that variance, so that a
     clock is held tightly where it is certain (its ends) and loosely in the middle.
@@ -167,13 +167,13 @@ def expected_reading(weights: Tensor, key_clock: Tensor) -> Tensor:
 
 
 def soft_durations(weights: Tensor, query_lengths: Tensor | None = None) -> Tensor:
-    """Queries spent on each key, Σ_s A[s, t]; differentiable, and not whole numbers.  (B, ..., S, T) → (B, ..., T)"""
+    """For alignment losses: queries spent on each key, Σ_s A[s, t]; differentiable.  (B, ..., S, T) → (B, ..., T)"""
     steps = checked_lengths("query_lengths", query_lengths, weights.shape[0], weights.shape[-2], weights.device)
     return weights.masked_fill(beyond(steps, weights.shape[-2], weights.dim() - 1)[..., None], 0.0).sum(-2)
 
 
 def duration_loss(predicted: Tensor, durations: Tensor, key_lengths: Tensor | None = None) -> Tensor:
-    """Mean over keys of |log(1 + predicted) − log(1 + durations)|: relative error for long keys, absolute for short.
+    """Alignment loss: mean over keys of |log(1 + predicted) − log(1 + durations)|: relative for long keys.
 
     Args:
         predicted: non-negative durations (B, ..., T), for example from `soft_durations`.

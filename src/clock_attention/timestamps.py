@@ -21,7 +21,7 @@ SNAP = 1e-6  # seconds: intervals this close touch; times that were added up rar
 
 @dataclass(frozen=True)
 class Interval:
-    """A labelled stretch of time, in seconds."""
+    """A timestamp: a labelled stretch of time, in seconds."""
 
     start: float
     end: float
@@ -42,7 +42,7 @@ Tiers = Mapping[str, Sequence[Interval]]
 
 
 class Alignment:
-    """Where each source token begins and ends: labels, durations in target steps, and how long a step lasts.
+    """Timestamps of source tokens: labels, durations in target steps, and how long a step lasts.
 
     `frame_seconds` is the hop divided by the sample rate. The durations sum to the number of steps, so the last
     token ends exactly where the target does. A token of duration 0 was skipped: it starts and ends at one instant.

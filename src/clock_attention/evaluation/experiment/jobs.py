@@ -60,7 +60,7 @@ class StageJob(ABC):
 
 @dataclass(frozen=True)
 class SynthesizeCorpus(StageJob):
-    """Job: a feature store of the teacher's speech."""
+    """Job of an experiment: a feature store of the teacher's speech."""
 
     text: Path | None = None  # None: generated sentences
     hours: float | None = None
@@ -94,7 +94,7 @@ class SynthesizeCorpus(StageJob):
 
 @dataclass(frozen=True)
 class PrepareCorpus(StageJob):
-    """Job: a feature store of recordings in LJSpeech's format."""
+    """Job of an experiment: a feature store of recordings in LJSpeech's format."""
 
     folder: Path = Path("data/LJSpeech-1.1")
     phonemizer: str = "hibari"
@@ -118,7 +118,7 @@ class PrepareCorpus(StageJob):
 
 @dataclass(frozen=True)
 class TrainSystem(StageJob):
-    """Job: a training run, begun or continued. Without a preset it continues one with the run's own options."""
+    """Job of an experiment: a training run, begun or continued; without a preset, with the run's own options."""
 
     corpora: tuple[Path, ...] = ()
     preset: str | None = None
@@ -140,7 +140,7 @@ class TrainSystem(StageJob):
 
 @dataclass(frozen=True)
 class ExportVoice(StageJob):
-    """Job: a voice made of a run."""
+    """Job of an experiment: a voice made of a run."""
 
     source: Path = Path()
     licence: str = "unknown"
@@ -151,7 +151,7 @@ class ExportVoice(StageJob):
 
 @dataclass(frozen=True)
 class SweepSystems(StageJob):
-    """Job: systems over a range of lengths: OUT/sweep.json and figures."""
+    """Job of an experiment: systems over a range of lengths: OUT/sweep.json and figures."""
 
     systems: tuple[str, ...] = ()
     prompts: tuple[str, ...] = ()

@@ -223,7 +223,7 @@ def jobs(
     cache: Cache,
     audio: Path | None,
 ) -> Iterator[ChainJob]:
-    """Chain jobs for prompts without results: spoken in batches of similar length; kept audio is reused."""
+    """In an evaluation: chain jobs for prompts without results, in batches of similar length; kept audio is reused."""
     silent = []
     for place in places:
         kept = kept_audio(audio / keys[place].file) if audio else None
@@ -244,7 +244,7 @@ def jobs(
 
 
 def job(keys: CacheKeys, sound: SystemOutput, cache: Cache, audio: Path | None) -> ChainJob:
-    """The chain job of one prompt: only the recognizers and predictors that the cache has no result of."""
+    """In an evaluation: the chain job of one prompt, for recognizers and predictors without a result in the cache."""
     return ChainJob(
         key=keys.spoken,
         sound=sound,
@@ -255,7 +255,7 @@ def job(keys: CacheKeys, sound: SystemOutput, cache: Cache, audio: Path | None) 
 
 
 def remember(cache: Cache, keys: CacheKeys, outcome: ChainOutcome) -> None:
-    """Put what the chain found for one prompt into the cache."""
+    """In an evaluation: put what the chain found for one prompt into the cache."""
     for name, transcript in outcome.transcripts.items():
         cache.put(keys.transcripts[name], {"recognizer": name, "transcript": transcript, "seconds": outcome.seconds})
     for name, scores in outcome.opinions.items():
@@ -263,7 +263,7 @@ def remember(cache: Cache, keys: CacheKeys, outcome: ChainOutcome) -> None:
 
 
 def collect(prompt: Prompt, keys: CacheKeys, cache: Cache, audio: Path | None) -> Result:
-    """The result of one prompt, put together from the cache."""
+    """In an evaluation: the result of one prompt, put together from the cache."""
     spoken = cache.held(keys.spoken)
     found = {name: cache.held(key) for name, key in keys.transcripts.items()}
     return Result(

@@ -1,4 +1,4 @@
-"""Recordings and their texts as people keep them: LJSpeech folders, or audio files with a transcript beside each."""
+"""Recordings to align and their texts as people keep them: LJSpeech folders, or audio with a transcript beside each."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class FoundRecordings:
 
 
 def find_recordings(inputs: Sequence[str | Path]) -> FoundRecordings:
-    """Recordings in files and folders. A folder with a metadata.csv has LJSpeech's format; others are searched."""
+    """Recordings to align in files and folders. A folder with a metadata.csv has LJSpeech's format."""
     recordings: list[Recording] = []
     rejected: list[Rejection] = []
     without_audio: list[Path] = []

@@ -79,7 +79,7 @@ def check_wave(wave: Wave, limits: CheckBounds) -> None:
 
 
 def check_finite(mel: np.ndarray[Any, Any]) -> None:
-    """Check of a mel: one value that is not finite would spoil the statistics of the whole corpus."""
+    """Check of a recording's mel: one value that is not finite would spoil the statistics of the whole corpus."""
     if not np.isfinite(mel).all():
         raise Rejected("not finite", f"{int((~np.isfinite(mel)).sum())} mel values are not finite in {mel.dtype}")
 

@@ -1,4 +1,4 @@
-"""Recordings as people have them: an LJSpeech-format folder, or audio files with or without a .txt beside each."""
+"""Sources of a corpus as people have them: an LJSpeech-format folder, or audio files with or without a .txt beside."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ DATE_ORDERS = ("mdy", "dmy", "ymd", "md", "dm", "ym", "my", "y", "m", "d")
 
 
 def read_as(written: str, kind: str, form: str = "") -> str:
-    """The words for `<say-as interpret-as="kind" format="form">written</say-as>`.
+    """`say-as` in words: `<say-as interpret-as="kind" format="form">written</say-as>`.
 
     Raises:
         ValueError: for a kind that is not known, and for a text that is none of it.

@@ -43,7 +43,7 @@ class NonFiniteLossError(RuntimeError):
 
 
 class Trainer:
-    """State of a training run; `train` creates it."""
+    """State of the training loop; `train` creates it."""
 
     def __init__(self, config: RunConfig, store: Corpus, run: Path, fabric: Fabric, start: Start | None = None) -> None:
         self.config, self.store, self.run, self.fabric = config, store, run, fabric

@@ -18,7 +18,7 @@ def read_minus(match: re.Match[str]) -> Reading:
 
 
 def read_plus(match: re.Match[str]) -> Reading:
-    """The plus sign of a number."""
+    """Signs of numbers: the plus sign."""
     return "plus"
 
 
