@@ -15,8 +15,8 @@ SOURCE = FOLDER.parents[1] / "src" / "clock_attention"
 WIDTH, MARGIN, GAP, LINE = 960, 16, 10, 15
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, Helvetica, Arial, sans-serif"
 LAYERS = {  # top to bottom: each may import those below it
-    "interface": ("#fde68a", ["commands", "app", "serve"]),
-    "evaluation": ("#fecaca", ["evaluation/*"]),
+    "interface": ("#fde68a", ["commands", "app", "serve", "own_voice"]),
+    "evaluation": ("#fecaca", ["evaluation/*", "runtime"]),
     "speech": ("#bfdbfe", ["speech/*"]),
     "method": ("#bbf7d0", ["attention", "module", "streaming", "transformer", "integrations", "losses"]),
     "foundations": ("#ddd6fe", ["clocks", "kernels", "alignment", "timestamps", "theory", "files"]),
