@@ -1,1 +1,1 @@
-"""Every `clock-attention …` command, and what they print through."""
+"""Every `clock-attention …` command, and what they share: the terminal."""

@@ -1,1 +1,1 @@
-"""What is measured of one utterance: errors of recognizers, alignment faults, predicted opinion."""
+"""Measures of utterances: word errors by recognizers, skips and repeats, pitch, sharpness, predicted opinion."""

@@ -1,4 +1,4 @@
-"""What speaks the prompts."""
+"""Systems under evaluation: voices, recordings and teachers that speak the prompts."""
 
 from typing import TYPE_CHECKING
 

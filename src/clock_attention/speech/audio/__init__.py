@@ -1,1 +1,1 @@
-"""Waveforms, mel spectrograms, sound files."""
+"""Waveforms, sound files, mel spectrograms, pitch, loudness, panels of figures."""
