@@ -53,14 +53,14 @@ def cumulative_time_norm(x: Tensor, valid: Tensor, eps: float) -> Tensor:
 
 
 def standardise_running(y: Tensor, count: Tensor, total: Tensor, total_square: Tensor, eps: float) -> Tensor:
-    """One formula for the one-shot pass and the streaming step: (y − mean) / √(var + ε) from running sums."""
+    """For causal clocks: (y − mean) / √(var + ε) from running sums, for one-shot pass and streaming step."""
     mean = total / count
     spread = (total_square / count - mean.square()).clamp(min=0.0)
     return ((y - mean) * torch.rsqrt(spread + eps)).to(y.dtype)
 
 
 def step_norm(x: Tensor, norm: str, eps: float) -> Tensor:
-    """Normalise each step by itself: causal, and free to let the whole clock run slower here than there.
+    """For causal clocks: normalise each step by itself, so that the whole clock may run slower here than there.
 
     "channel" standardises over the step's own channels, which still fixes their mean; "rms" only bounds their size,
     so that the mean rate over channels is free as well; "none" leaves the features as they are.
@@ -71,7 +71,7 @@ def step_norm(x: Tensor, norm: str, eps: float) -> Tensor:
 
 
 def causal_norm(x: Tensor, valid: Tensor, norm: str, eps: float) -> Tensor:
-    """Normalise target features without looking ahead."""
+    """For causal clocks: normalise target features without looking ahead."""
     if norm == "cumulative":
         return cumulative_time_norm(x, valid, eps)
     padded = ~valid[:, None, :, None]
@@ -79,13 +79,13 @@ def causal_norm(x: Tensor, valid: Tensor, norm: str, eps: float) -> Tensor:
 
 
 def edge_rates(eta: Tensor, valid: Tensor, phi: Phi, eps: float) -> Tensor:
-    """g_i = φ((η_i + η_{i+1})/2) + ε on mid-edges, zero where either end is padding.  (B, H, L-1, D)"""
+    """A clock's rates g_i = φ((η_i + η_{i+1})/2) + ε on mid-edges, zero where either end is padding.  (B, H, L-1, D)"""
     both = (valid[:, :-1] & valid[:, 1:])[:, None, :, None]
     return (check_rates(phi, 0.5 * (eta[..., :-1, :] + eta[..., 1:, :])) + eps).masked_fill(~both, 0.0)
 
 
 def check_rates(phi: Phi, x: Tensor) -> Tensor:
-    """φ(x), refused where a caller's own φ is negative: its clock would run backwards.
+    """A clock's rates φ(x), refused where a caller's own φ is negative: its clock would run backwards.
 
     Looked at on the CPU only: elsewhere the check would make every call wait for the device.
     """
@@ -100,7 +100,7 @@ def check_rates(phi: Phi, x: Tensor) -> Tensor:
 
 
 def accumulate(rates: Tensor) -> Tensor:
-    """λ_0 = 0, λ_i = Σ_{j<i} g_j: the clock reads zero at the first step.  (B, H, L-1, D) → (B, H, L, D)
+    """The clock λ_0 = 0, λ_i = Σ_{j<i} g_j: it reads zero at the first step.  (B, H, L-1, D) → (B, H, L, D)
 
     Summed and kept in fp64 where the device has it: two clocks meet where their difference is tiny beside their
     readings, and rounding each reading to fp32 would be the largest error of the whole attention.
@@ -109,7 +109,7 @@ def accumulate(rates: Tensor) -> Tensor:
 
 
 def sum_dtype(x: Tensor) -> torch.dtype:
-    """In which long sums are taken: fp64 where the device has it."""
+    """Precision of a clock's long sums: fp64 where the device has it."""
     return x.dtype if x.device.type == "mps" else torch.float64
 
 
@@ -123,7 +123,7 @@ class ClockPair(NamedTuple):
 
 
 def positions(valid: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-    """(index + ½) of every valid step and the number of valid steps.  (B, 1, L), (B, 1, 1)"""
+    """For clocks: (index + ½) of every valid step and the number of valid steps.  (B, 1, L), (B, 1, 1)"""
     index = (valid.cumsum(-1).to(dtype) - 0.5).clamp(min=0.5)
     count = valid.sum(-1, keepdim=True).clamp(min=1).to(dtype)
     return index[:, None], count[:, None]
@@ -160,7 +160,7 @@ def source_clock(x: Tensor, valid: Tensor, phi: Phi, variance: str, eps: float) 
 
 
 def local_variance(key_valid: Tensor, dtype: torch.dtype) -> Tensor:
-    """½/T² from either side: an error of one token, however long the sequence.  (B, 1, 1)
+    """A clock's variance "local", ½/T² from either side: an error of one token, however long.  (B, 1, 1)
 
     The bridge and the diffusive variance hold for clocks that are left alone. An autoregressive target depends on its
     own last output and finds its place again at every token, so its error does not grow with length; a variance
@@ -198,7 +198,7 @@ def causal_target_clock(
 
 
 def noise_scale(rates: Tensor, valid: Tensor, variance: str) -> Tensor | float:
-    """K/μ² of one side (Eq. 4): 1 for the surrogate, else estimated from the rates themselves.  (B, H, 1)
+    """For a clock's variance: K/μ² of one side (Eq. 4); 1 for the surrogate, else estimated from rates.  (B, H, 1)
 
     K is the integrated autocovariance, estimated with Bartlett weights (Newey–West: never negative), whose
     bandwidth depends on each item's own length so that a batch equals its items run alone.
@@ -221,12 +221,12 @@ def noise_scale(rates: Tensor, valid: Tensor, variance: str) -> Tensor | float:
 
 
 def bartlett_limit(edges: int) -> int:
-    """The largest lag any item of this padded length can use."""
+    """For a clock's empirical variance: the largest lag any item of this padded length can use."""
     return int(4 * (edges / 100.0) ** (2 / 9))
 
 
 def exact_variance(eta: Tensor, valid: Tensor, phi: Phi, *, normalized: bool) -> Tensor:
-    """A(s) = ∫∫ J_s(u) C(u, v) J_s(v) for white noise of unit strength on η, averaged over channels.  (B, H, L)
+    """A clock's exact variance A(s) = ∫∫ J_s(u) C(u, v) J_s(v) for white noise on η, mean over channels.  (B, H, L)
 
     With J_s(u) = (1{u ≤ s} − λ_s) φ'(η_u)/∫φ the double integral collapses to two running sums. It is evaluated
     at the centre of each step, as the surrogate's pos = (i + ½)/n is, so the end points keep a positive variance.
@@ -247,7 +247,7 @@ def exact_variance(eta: Tensor, valid: Tensor, phi: Phi, *, normalized: bool) ->
 
 
 def pace_unit(pace: float | Tensor, key_valid: Tensor, dtype: torch.dtype) -> Tensor:
-    """r·T: target steps expected for each item's source.  (B, 1, 1)"""
+    """For causal clocks: r·T, target steps expected for each item's source.  (B, 1, 1)"""
     pace = torch.as_tensor(pace, dtype=dtype, device=key_valid.device).expand(key_valid.shape[0])
     return (pace * key_valid.sum(-1).clamp(min=1))[:, None, None]
 

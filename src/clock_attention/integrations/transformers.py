@@ -82,6 +82,7 @@ def set_pace(model: nn.Module, pace: float) -> None:
 
 
 def install_clocks(model: PreTrainedModel, options: dict[str, Any]) -> None:
+    """Put clocks into every cross-attention of a Hugging Face model."""
     for _, module in cross_attentions(model):
         module.clocks = CrossClocks(head_count(module), device=next(module.parameters()).device, **options)
         if is_speecht5_attention(module):
@@ -100,7 +101,7 @@ def cross_attentions(model: nn.Module) -> Iterator[tuple[str, nn.Module]]:
 
 
 def why_not(module: nn.Module) -> str | None:
-    """Why this attention cannot take clocks, or None."""
+    """Why this Hugging Face attention cannot take clocks, or None."""
     if is_speecht5_attention(module):
         return None
     if not hasattr(sys.modules[type(module).__module__], "ALL_ATTENTION_FUNCTIONS"):
@@ -114,7 +115,7 @@ def why_not(module: nn.Module) -> str | None:
 
 
 def head_count(module: Any) -> int:
-    """How many heads this attention has, by whatever name its family gives them."""
+    """How many heads a Hugging Face attention has, by whatever name its family gives them."""
     config = getattr(module, "config", None)
     own = [getattr(module, name, None) for name in ("num_heads", "n_heads", "num_attention_heads")]
     shared = [getattr(config, name, None) for name in ("num_key_value_heads", "num_attention_heads")]
@@ -187,7 +188,7 @@ def attend_by_clocks(
 
 
 def recording(config: Any) -> bool:
-    """Whether the model collects attentions in this call; some families keep the argument from their layers."""
+    """Whether a Hugging Face model collects attentions in this call; some families keep that from their layers."""
     collected = output_capturing._active_collector.get()
     return (
         "cross_attentions" in collected if collected is not None else bool(getattr(config, "output_attentions", False))
@@ -195,7 +196,7 @@ def recording(config: Any) -> bool:
 
 
 def padding_of(attention_mask: Any) -> Tensor | None:
-    """Padded source steps, bool (B, T), True = padding, from whatever mask the model made for its self-attention."""
+    """Padded source steps, bool (B, T), True = padding, from the mask that a Hugging Face model made."""
     if attention_mask is None:
         return None
     if not isinstance(attention_mask, Tensor):
@@ -214,7 +215,7 @@ AttentionInterface.register(NAME, attend_by_clocks)
 
 
 def with_saved_clocks(post_init: Callable[[PreTrainedModel], None]) -> Callable[[PreTrainedModel], None]:
-    """Every model ends its construction in `post_init`, before weights are loaded: the place to put saved clocks."""
+    """`post_init` of Hugging Face models, which ends construction before weights are loaded: puts saved clocks back."""
 
     @functools.wraps(post_init)
     def post_init_with_clocks(self: PreTrainedModel) -> None:
@@ -226,7 +227,7 @@ def with_saved_clocks(post_init: Callable[[PreTrainedModel], None]) -> Callable[
 
 
 def with_new_clocks(initialize: Callable[..., None]) -> Callable[..., None]:
-    """Loading leaves what a checkpoint lacks to this method, which knows no modules but transformers' own."""
+    """Initialisation of clocks that a Hugging Face checkpoint lacks: `_init_weights` knows only its own modules."""
 
     @functools.wraps(initialize)
     def initialize_with_clocks(self: PreTrainedModel, module: nn.Module, *args: Any, **kwargs: Any) -> None:

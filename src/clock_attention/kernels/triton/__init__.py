@@ -19,12 +19,12 @@ from clock_attention.options import ClockOptions
 
 
 def interpreted() -> bool:
-    """Whether Triton runs kernels in Python, on CPU tensors: how they are tested where there is no GPU."""
+    """Whether Triton interprets its kernels in Python, on CPU tensors: how they are tested without a GPU."""
     return os.environ.get("TRITON_INTERPRET", "0").lower() in ("1", "true", "on", "yes")
 
 
 def refusal(inputs: AttentionInputs, options: ClockOptions, wanted: Wanted) -> str | None:
-    """Why this call cannot be served, or None."""
+    """Why the Triton kernels cannot serve a call, or None."""
     device = inputs.query.device
     if device.type != "cuda" and not interpreted():
         return f"the tensors are on {device}, and Triton runs on GPUs (or interpreted, with TRITON_INTERPRET=1)"
@@ -46,7 +46,7 @@ def refusal(inputs: AttentionInputs, options: ClockOptions, wanted: Wanted) -> s
 
 
 def attend(inputs: AttentionInputs, options: ClockOptions, wanted: Wanted) -> Attended:
-    """The attention over the band; see `interface`."""
+    """The attention over the band by the Triton kernels; see `interface`."""
     # Clocks stay in fp32 at least, also under autocast: the variance they are divided by is tiny.
     with without_autocast(inputs.query.device):
         query, key = inputs.query.to(torch.float32), inputs.key.to(torch.float32)
@@ -59,6 +59,7 @@ def attend(inputs: AttentionInputs, options: ClockOptions, wanted: Wanted) -> At
 def attend_clocks(
     pair: ClockPair, inputs: AttentionInputs, options: ClockOptions, wanted: Wanted
 ) -> tuple[Tensor, Tensor | None]:
+    """The Triton kernels for clocks that are made already."""
     batch, heads = pair.query.shape[:2]
     content: tuple[Tensor | None, Tensor | None] = (None, None)
     if inputs.content is not None:

@@ -34,7 +34,7 @@ from clock_attention.kernels.triton.scores import (
 
 @triton.jit
 def transposed_range(ranges, tiles, key_tile, CHUNK: tl.constexpr):
-    """First and last query tile whose range holds this key tile."""
+    """For gradients of the key side: first and last query tile whose range holds this key tile."""
     low, high = tiles, 0
     for start in range(0, tiles, CHUNK):
         ahead = start + tl.arange(0, CHUNK)

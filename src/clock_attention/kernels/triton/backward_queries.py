@@ -49,7 +49,7 @@ def row_slopes(
     WIDTH: tl.constexpr, CONTENT: tl.constexpr, CHANNELS: tl.constexpr, LOG_TERM: tl.constexpr, WEIGHTS: tl.constexpr,
     BLOCK: tl.constexpr, KEY_BLOCK: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
-    """∂/∂logit of a tile of queries against a tile of keys, and what scores were made of."""
+    """For gradients of the query side: ∂/∂logit of a tile of queries against a tile of keys, and its scores."""
     cols = key_tile * KEY_BLOCK + tl.arange(0, KEY_BLOCK)
     key_variance, key_alive = own_variance(key_variances + cols)
     # What is known of a row is read anew for every tile: registers are scarcer than what the cache can deliver.
@@ -184,7 +184,7 @@ def far_scales(
     WIDTH: tl.constexpr, CONTENT: tl.constexpr, CHANNELS: tl.constexpr, LOG_TERM: tl.constexpr, WEIGHTS: tl.constexpr,
     FIELDS: tl.constexpr, BLOCK: tl.constexpr, KEY_BLOCK: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
-    """∂/∂scale again, with scores in fp64, of a tile of queries whose clocks are far from the keys'; most have none.
+    """Gradients of the query side: ∂/∂scale again, scores in fp64, of tiles whose clocks are far; most have none.
 
     Their scores are in the hundreds, and rounding them would show: a row's ∂/∂logit add to 0. A kernel of its own,
     because `query_gradients` has no registers left for it.

@@ -44,22 +44,23 @@ class Geometry:
 
 
 def parts(names: tuple[str, ...], launches: list[tuple[str, ...]], content: bool) -> list[dict[str, bool]]:
+    """Which launches of a Triton kernel compute which gradients."""
     return [{name: name in wanted for name in names} for wanted in [*launches, *([("CONTENTS",)] if content else [])]]
 
 
 def launch(warps: int) -> dict[str, int]:
-    """What the compiler is told."""
+    """What Triton's compiler is told: warps, stages, registers."""
     limit = {} if torch.version.hip else {"maxnreg": REGISTERS}
     return {"num_warps": warps, "num_stages": 1, **limit}
 
 
 def block_width(width: int) -> int:
-    """Channels of a matrix operand: a power of two, and at least the 16 that matrix units take."""
+    """Width of a tile: channels of a matrix operand, a power of two, at least the 16 that matrix units take."""
     return max(16, 1 << (width - 1).bit_length())
 
 
 def tile_geometry(width: int, value_width: int, content_width: int, dtype: torch.dtype) -> Geometry:
-    """The forward and the backward pass cut alike: only then do they find the same bits for a pair."""
+    """Tile sizes of the Triton kernels: forward and backward cut alike, so that they find the same bits."""
     widest = max(width, value_width, content_width)
     warps = 8 if widest <= 128 else 16
     if dtype == torch.float32:
@@ -71,14 +72,15 @@ def tile_geometry(width: int, value_width: int, content_width: int, dtype: torch
 
 
 def precision() -> str:
-    """How fp32 matrix products are taken: never in plain TF32. AMD's matrix units multiply fp32 as it is."""
+    """Precision of fp32 matrix products in Triton: never plain TF32; AMD's matrix units multiply fp32 as it is."""
     return "ieee" if torch.version.hip else "tf32x3"
 
 
 def choosing_warps(width: int) -> int:
+    """Warps of the Triton kernel that chooses tiles."""
     return 4 if width <= 128 else 8
 
 
 def step_keys(value_width: int) -> int:
-    """Keys that a decoding step looks at together."""
+    """Tile size of a decoding step in Triton: keys looked at together."""
     return max(16, min(64, STEP_VALUES // block_width(value_width)))

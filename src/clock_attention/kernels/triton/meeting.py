@@ -21,7 +21,7 @@ FIELDS = 4  # of a query's record: variance, floor, pull, even pull
 
 @dataclass
 class Operands:
-    """What the operator and its gradient are called with, in this order."""
+    """What the Triton operator and its gradient are called with, in this order."""
 
     query_clock: Tensor  # fp64 (B, H, S, D)
     key_clock: Tensor  # fp64 (B, H, T, D)
@@ -39,7 +39,7 @@ class Operands:
 
 @dataclass
 class Side:
-    """One sequence as the kernels read it: see `readings.read_clock`."""
+    """One sequence as the Triton kernels read it: see `readings.read_clock`."""
 
     steps: int
     tiles: int
@@ -58,11 +58,12 @@ class Side:
 
 
 def last_dim_contiguous(x: Tensor) -> Tensor:
+    """A tensor as the Triton kernels read it, its last dimension contiguous."""
     return x if x.stride(-1) == 1 else x.contiguous()
 
 
 def valid_step_before(valid: Tensor) -> Tensor:
-    """For each step the last valid one up to it, or the first valid one; 0 where there is none.  int32 (B, L)"""
+    """For the Triton kernels: each step's last valid one up to it, or the first; 0 without any.  int32 (B, L)"""
     places = torch.arange(valid.shape[-1], dtype=torch.int32, device=valid.device)
     last = torch.where(valid, places, -1).cummax(-1).values
     return torch.where(last < 0, valid.to(torch.uint8).argmax(-1, keepdim=True).to(torch.int32), last).contiguous()
@@ -71,7 +72,7 @@ def valid_step_before(valid: Tensor) -> Tensor:
 def read_side(
     clock: Tensor, variance: Tensor, valid: Tensor | None, content: Tensor | None, block: int, fields: int
 ) -> Side:
-    """Launch `read_clock` for every tile of one sequence."""
+    """Read one sequence for the Triton kernels: launch `read_clock` for every tile."""
     batch, heads, steps, width = clock.shape
     tiles = triton.cdiv(steps, block)
     clock = last_dim_contiguous(clock)
@@ -100,7 +101,7 @@ def read_side(
 
 
 class Meeting:
-    """Both sides read, floors and tile ranges chosen, and the arguments that all kernels take."""
+    """Both sequences of a call to Triton, read; floors and tile ranges chosen; the arguments that all kernels take."""
 
     def __init__(self, given: Operands) -> None:
         self.batch, self.heads, _, self.width = given.query_clock.shape

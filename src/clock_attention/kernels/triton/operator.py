@@ -25,11 +25,12 @@ OPERANDS = ", ".join(f"{IN_SCHEMA[str(field.type)]} {field.name}" for field in f
 
 
 def steps_first(batch: int, heads: int, steps: int, width: int, like: Tensor) -> Tensor:
-    """fp32 (B, H, L, D) laid out as (B, L, H, D): joining the heads afterwards is free."""
+    """For the Triton operator: fp32 (B, H, L, D) laid out as (B, L, H, D), so that joining the heads is free."""
     return torch.empty(batch, steps, heads, width, dtype=torch.float32, device=like.device).transpose(1, 2)
 
 
 def empty_results(given: Operands, return_weights: bool) -> tuple[Tensor, Tensor, Tensor]:
+    """Tensors for the results of the Triton operator."""
     batch, heads, queries, _ = given.query_clock.shape
     out = steps_first(batch, heads, queries, given.value.shape[-1], given.value)
     softmax = given.value.new_empty(batch, heads, SOFTMAX, queries, dtype=torch.float32)
@@ -43,7 +44,7 @@ def empty_results(given: Operands, return_weights: bool) -> tuple[Tensor, Tensor
     schema=f"({OPERANDS}, bool return_weights) -> (Tensor, Tensor, Tensor)",
 )
 def attend(*arguments: Any) -> tuple[Tensor, Tensor, Tensor]:
-    """Output (B, H, S, Dv), the rows' softmax (B, H, 3, S) and weights (B, H, S, T), or an empty tensor instead.
+    """The Triton operator: output (B, H, S, Dv), softmax (B, H, 3, S), weights (B, H, S, T) or an empty tensor.
 
     All in fp32: the gradient takes the output off what it is multiplied by, and distances magnify its rounding.
     """
@@ -71,7 +72,7 @@ def _(*arguments: Any) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def empty_gradients(given: Operands) -> list[Tensor]:
-    """Of both clocks, the value, both variances, scale and both contents (empty where there are none)."""
+    """Tensors for the Triton operator's gradients: clocks, value, variances, scale, contents (or empty)."""
     like = (given.query_clock, given.key_clock, given.value, given.query_variance, given.key_variance, given.scale,
             given.query_content, given.key_content)  # fmt: skip
     return [
@@ -88,7 +89,7 @@ def empty_gradients(given: Operands) -> list[Tensor]:
 def attend_backward(
     grad_out: Tensor, grad_weights: Tensor | None, out: Tensor, softmax: Tensor, weights: Tensor, *operands: Any
 ) -> tuple[Tensor, ...]:
-    """The gradients that `empty_gradients` lists."""
+    """The Triton operator's backward: the gradients that `empty_gradients` lists."""
     given = Operands(*operands)
     meeting = Meeting(given)
     grad_out = last_dim_contiguous(grad_out)
@@ -128,6 +129,7 @@ def _(grad_out: Tensor, grad_weights: Tensor | None, out: Tensor, softmax: Tenso
 
 
 def differentiate_twice(ctx, *grads):  # type: ignore[no-untyped-def]
+    """Second derivatives of the Triton operator: refused."""
     raise NotImplementedError("impl='triton' has no second derivatives: use impl='portable' or 'reference' for them")
 
 
@@ -135,12 +137,14 @@ attend_backward.register_autograd(differentiate_twice)
 
 
 def remember(ctx, inputs, output) -> None:  # type: ignore[no-untyped-def]
+    """Autograd of the Triton operator: what its forward pass saves."""
     *tensors, ctx.log_term, ctx.eps, _ = inputs
     ctx.set_materialize_grads(False)
     ctx.save_for_backward(*output, *tensors)
 
 
 def differentiate(ctx, grad_out, grad_softmax, grad_weights):  # type: ignore[no-untyped-def]
+    """Autograd of the Triton operator: its backward pass."""
     if grad_weights is not None and grad_weights.dim() != 4:
         grad_weights = None  # a compiled graph has gradients also for the empty tensor that stands for no weights
     if grad_out is None and grad_weights is None:

@@ -24,7 +24,7 @@ def attend_step(
     WIDTH: tl.constexpr, VALUE: tl.constexpr, BLOCK_VALUE: tl.constexpr, CONTENT: tl.constexpr,
     LOG_TERM: tl.constexpr, KEY_BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """Clocks are in fp64 and are subtracted in it: one query is too little work for that to show."""
+    """Kernel of one decoding step: clocks are subtracted in fp64; one query is too little work for that to show."""
     item = tl.program_id(0).to(tl.int64)
     batch, head = item // heads, item % heads
     key_clock += batch * key_clock_b + head * key_clock_h
@@ -82,7 +82,7 @@ def attend(
     logit_scale: Tensor,
     options: ClockOptions,
 ) -> tuple[Tensor, Tensor]:
-    """Output (B, H, Dv) and weights (B, H, T) for a pair of clocks with one query step; content (B, H, 1 or T, C)."""
+    """One decoding step for a pair of clocks with one query: output (B, H, Dv), weights (B, H, T)."""
     evidence = None if content is None else (content[0].squeeze(2), content[1])
     terms = options.log_variance_term, options.eps
     return step(pair.query.squeeze(2), pair.key, *pair[2:], value, key_valid, logit_scale, *terms, evidence)
@@ -100,7 +100,7 @@ def step(
     eps: float,
     content: tuple[Tensor, Tensor] | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """Output (B, H, Dv) and weights (B, H, T) of one target step.
+    """One decoding step in Triton: output (B, H, Dv) and weights (B, H, T) of one target step.
 
     Clock (B, H, D) and key_clock (B, H, T, D); variances (B, H or 1, 1) and (B, H or 1, T); content, where there is
     any, (B, H, C) and (B, H, T, C).
