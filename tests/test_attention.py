@@ -195,10 +195,12 @@ def test_segments_and_ranges_equal_the_reference(impl):
         "key_padding_mask": torch.arange(23) >= torch.tensor([[20], [23]]),
     }
     segments = in_segments(2, 41, 3, 0), in_segments(2, 23, 3, 1)
+    partly = torch.arange(41).div(20, rounding_mode="floor")[None].expand(2, -1) * 2 + 1  # neither 0 nor 2, but 5
     weights = torch.softmax(torch.randn(2, 2, 2, 23, dtype=torch.float64), -1)
     weights = weights.masked_fill(padded["key_padding_mask"][:, None, None], 0.0)
     for options in (
         {"segments": segments},
+        {"segments": (partly, torch.arange(23).div(4, rounding_mode="floor")[None].expand(2, -1))},
         {"target_range": (0.2, torch.tensor([0.5, 0.9], dtype=torch.float64))},
         {"target_range": (weights[:, :, 0] * 0.1, weights[:, :, 1]), "variance": "exact"},
         {"segments": segments, "target_range": (torch.rand(2, 2).double() / 4, 1.0)},
@@ -231,6 +233,17 @@ def test_every_segment_starts_at_the_same_reading_of_both_clocks():
     inside = segments[0][:, None, :, None] == segments[1][:, None, None]  # (B, 1, S, T)
     _, plain = clock_attention(query, key, value)
     assert (weights * inside).sum(-1).mean() > (plain * inside).sum(-1).mean() + 0.2  # attention stays in its segment
+
+
+def test_a_segment_that_one_side_lacks_does_not_shift_those_after_it():
+    query, key, value = features((1, 2, 8, 9, 6, 5), 10)
+    segments = torch.tensor([[0, 0, 0, 0, 2, 2, 2, 2]]), torch.tensor([[0, 0, 0, 1, 1, 1, 2, 2, 2]])
+    _, _, clocks = clock_attention(query, key, value, segments=segments, return_clocks=True)
+    torch.testing.assert_close(clocks.query[0, :, 4], clocks.key[0, :, 6])
+    torch.testing.assert_close(clocks.query[0, :, -1], torch.ones_like(clocks.query[0, :, -1]))
+    starting = torch.tensor([[1] * 4 + [2] * 4]), segments[1]
+    _, _, clocks = clock_attention(query, key, value, segments=starting, return_clocks=True)
+    torch.testing.assert_close(clocks.query[0, :, 0], clocks.key[0, :, 3])
 
 
 def test_a_cropped_target_attends_to_its_range_only():

@@ -258,8 +258,8 @@ def pinned_clock(
     """A coarse clock over segments and fine ones inside them: the reading at every segment's start is given.
 
     Segment j takes `shares[:, j]` of the way. Its edges, the one into the next segment included, are normalized to
-    that, and its variance is a bridge of its own, so neither drifts with the length of the whole. One segment: the
-    normalized clock.
+    that, and its variance is a bridge of its own, so neither drifts with the length of the whole. A segment without an
+    edge on this side is passed over in one jump. One segment: the normalized clock.
     """
     steps = segments.masked_fill(~valid, 0)
     rates = edge_rates(masked_time_norm(x, valid, eps), valid, phi, eps).to(sum_dtype(x))
@@ -267,6 +267,8 @@ def pinned_clock(
     totals = rates.new_zeros(*rates.shape[:2], shares.shape[-1], rates.shape[-1]).scatter_add(2, place, rates)
     wanted = shares.to(totals.dtype)[:, None, :, None]
     clock = accumulate(rates * (wanted / torch.where(totals > 0, totals, 1.0)).gather(2, place))
+    passed = wanted * (totals == 0)  # (B, H, segments, D)
+    clock = clock + (passed.cumsum(2) - passed).gather(2, steps[:, None, :, None].expand_as(clock))
     counts = torch.zeros_like(shares).scatter_add(1, steps, valid.to(shares.dtype))
     before = (counts.cumsum(-1) - counts).gather(1, steps)
     inside, share = counts.gather(1, steps).clamp(min=1), shares.gather(1, steps)  # (B, L)

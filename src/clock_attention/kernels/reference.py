@@ -221,17 +221,20 @@ def pinned_clocks(
             ids, source = segments[side][item], segments[1][item]
             valid, tokens = mask[item, 0, :, 0] > 0, t_mask[item, 0, :, 0] > 0
             steps, var = torch.zeros_like(g[item]), torch.zeros_like(mask[item])
+            passed = torch.zeros_like(mask[item])
             for j in range(int(max(segments[0].max(), segments[1].max())) + 1):
                 share = float((tokens & (source == j)).sum()) / max(1, int(tokens.sum()))
                 leaving = ((ids == j) & valid)[:-1]
                 total = g[item][:, leaving].sum(-2, keepdim=True)
                 fine = g[item] / torch.where(total > 0, total, 1.0) * share
                 steps = torch.where(leaving[None, :, None], fine, steps)
+                if not bool((total > 0).any()):  # no edge on this side: those after it start behind its share
+                    passed = passed + share * (ids > j)[None, :, None]
                 inside = (valid & (ids == j)).nonzero().flatten().tolist()
                 for i, s in enumerate(inside):
                     pos = (i + 0.5) / len(inside)
                     var[0, s, 0] = share**2 * pos * (1 - pos) / len(inside)
-            clocks.append(running_sum(steps))
+            clocks.append(running_sum(steps) + passed)
             variances.append(var)
         found += [torch.stack(clocks) * mask, torch.stack(variances)]
     lambda_s, var_s, lambda_t, var_t = found
