@@ -12,7 +12,7 @@ import transformers
 from clock_attention.integrations import transformers as integration
 from clock_attention.integrations.transformers import CrossClocks, set_pace, use_clock_attention
 from tests.integrations import tiny_models
-from tests.integrations.tiny_models import FAMILIES, generated, lively
+from tests.integrations.tiny_models import FAMILIES, OTHERS, generated, lively
 
 
 @pytest.fixture(scope="module", params=FAMILIES)
@@ -205,6 +205,40 @@ def test_peft_trains_adapters_and_clocks(tmp_path):
     assert torch.equal(generated(loaded, found.inputs)[0], generated(loaded, found.inputs, use_cache=False)[0])
 
 
+@pytest.mark.parametrize("name", OTHERS)
+def test_other_families_train_generate_and_load(name, tmp_path):
+    transformers.logging.set_verbosity_error()
+    torch.manual_seed(0)
+    found = OTHERS[name]()
+    model = use_clock_attention(lively(found.model), pace=1.5)
+    model(**found.inputs, labels=found.labels).loss.backward()
+    assert [clocks.log_scale.grad.abs().sum() > 0 for clocks in clocks_of(model)] == [True, True]
+    later = found.labels.clone()
+    later[:, 3:-1] = later[:, 3:-1].flip(1)  # the last one is the language in some, and comes first
+    with torch.no_grad():
+        out = model(**found.inputs, labels=found.labels, output_attentions=True)
+        changed = model(**found.inputs, labels=later).logits
+    torch.testing.assert_close(changed[:, :3], out.logits[:, :3])
+    assert [weights.shape[:3] for weights in out.cross_attentions] == [(2, 2, 6)] * 2
+    for options in ({}, {"num_beams": 3}):
+        tokens, _ = generated(model, found.inputs, **options)
+        assert torch.equal(generated(model, found.inputs, use_cache=False, **options)[0], tokens)
+    model.save_pretrained(tmp_path)
+    assert torch.equal(generated(type(model).from_pretrained(tmp_path), found.inputs, num_beams=3)[0], tokens)
+
+
+def test_queries_without_an_order_are_refused():
+    backbone = transformers.ResNetConfig(embedding_size=8, hidden_sizes=[8, 8], depths=[1, 1], out_features=["stage2"])
+    detector = transformers.DetrForObjectDetection(
+        transformers.DetrConfig(
+            use_timm_backbone=False, backbone=None, backbone_config=backbone, d_model=16, encoder_layers=1,
+            decoder_layers=1, encoder_attention_heads=2, decoder_attention_heads=2, num_queries=5,
+        )
+    )  # fmt: skip
+    with pytest.raises(ValueError, match=r"\(DetrCrossAttention\): its forward takes no cache, so its queries are not"):
+        use_clock_attention(detector)
+
+
 def test_families_that_attend_by_themselves_are_refused_with_the_reason():
     led = transformers.LEDForConditionalGeneration(
         transformers.LEDConfig(
@@ -223,8 +257,19 @@ def test_families_that_attend_by_themselves_are_refused_with_the_reason():
             max_position_embeddings=32,
         )
     )  # fmt: skip
-    with pytest.raises(ValueError, match="it computes its attention by itself"):
-        use_clock_attention(fsmt)
+    decoder = transformers.TrOCRForCausalLM(
+        transformers.TrOCRConfig(
+            vocab_size=30, d_model=16, decoder_layers=1, decoder_attention_heads=2, decoder_ffn_dim=16,
+            max_position_embeddings=32, is_decoder=True, add_cross_attention=True,
+        )
+    )  # fmt: skip
+    prophet = tiny_models.from_config(
+        "ProphetNet", hidden_size=16, num_encoder_layers=1, num_decoder_layers=1, num_encoder_attention_heads=2,
+        num_decoder_attention_heads=2, without=("d_model", "encoder_layers", "decoder_layers"),
+    )  # fmt: skip
+    for model in (fsmt, decoder, tiny_models.from_config("Mvp")().model, prophet().model):
+        with pytest.raises(ValueError, match="it computes its attention by itself"):
+            use_clock_attention(model)
 
 
 def test_mistakes_are_named(marian):

@@ -1,6 +1,6 @@
 """Tiny random Hugging Face models, one of every family, and something to feed them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -159,6 +159,67 @@ FAMILIES: dict[str, Callable[[], Family]] = {
     "musicgen": musicgen,
     "speecht5": speecht5,
 }
+
+
+def from_config(
+    name: str, model: str = "ForConditionalGeneration", without: Iterable[str] = (), **options: Any
+) -> Callable[[], Family]:
+    """A text model of the family `name` whose config takes the sizes of `SMALL`, but for some."""
+
+    def make() -> Family:
+        import transformers
+
+        config = getattr(transformers, f"{name}Config")
+        sizes = {size: number for size, number in SMALL.items() if size not in without}
+        made = getattr(transformers, f"{name}{model}")(config(**{**sizes, **TOKENS, **options}))
+        return Family(made, text_source(), target())
+
+    return make
+
+
+def t5_like(name: str, **options: Any) -> Callable[[], Family]:
+    sizes = {"d_model": 16, "d_kv": 8, "d_ff": 16, "num_layers": 2, "num_decoder_layers": 2, "num_heads": 2}
+    return from_config(name, **{**sizes, **options}, without=SMALL.keys() - {"d_model", "vocab_size"})
+
+
+def speech_to_text() -> Family:
+    from transformers import Speech2TextConfig, Speech2TextForConditionalGeneration
+
+    sizes = {name: value for name, value in SMALL.items() if name != "max_position_embeddings"}
+    config = Speech2TextConfig(
+        **sizes, **TOKENS, input_feat_per_channel=8, conv_channels=8, max_source_positions=64, max_target_positions=64
+    )
+    mask = torch.tensor([[1] * 32, [1] * 20 + [0] * 12])
+    inputs = {"input_features": torch.randn(2, 32, 8), "attention_mask": mask}
+    return Family(Speech2TextForConditionalGeneration(config), inputs, target())
+
+
+EXPERTS = {"num_experts": 2, "expert_capacity": 64}
+# Families that have one test each, of what may differ between them.
+OTHERS: dict[str, Callable[[], Family]] = {
+    "nllb_moe": from_config(
+        "NllbMoe", **EXPERTS, encoder_sparse_step=2, decoder_sparse_step=2, router_jitter_noise=0.0
+    ),
+    "mbart": from_config("MBart", forced_eos_token_id=None),
+    "m2m100": from_config("M2M100"),
+    "plbart": from_config("PLBart", forced_eos_token_id=None),
+    "pegasus": from_config("Pegasus", forced_eos_token_id=None),
+    "pegasus_x": from_config("PegasusX", forced_eos_token_id=None, block_size=4, num_global_tokens=2),
+    "bigbird_pegasus": from_config("BigBirdPegasus", attention_type="original_full"),
+    "blenderbot": from_config("Blenderbot", forced_eos_token_id=None),
+    "seamless_m4t": from_config(
+        "SeamlessM4T", model="ForTextToText", without=("d_model",), hidden_size=16, speech_encoder_layers=1,
+        speech_encoder_attention_heads=2, speech_encoder_intermediate_size=16, t2u_vocab_size=10, t2u_encoder_layers=1,
+        t2u_decoder_layers=1,
+    ),
+    "mt5": t5_like("MT5"),
+    "umt5": t5_like("UMT5"),
+    "longt5": t5_like("LongT5"),
+    "switch_transformers": t5_like(
+        "SwitchTransformers", **EXPERTS, num_sparse_encoder_layers=0, num_sparse_decoder_layers=1
+    ),
+    "speech_to_text": speech_to_text,
+}  # fmt: skip
 
 
 LENGTH = {"max_new_tokens": 9, "min_new_tokens": 9, "do_sample": False}

@@ -27,14 +27,21 @@ from clock_attention.integrations.speecht5 import ClockSpeechT5Attention, is_spe
 from clock_attention.options import check_pace
 
 NAME = "clock"
-CROSS_ATTENTIONS = ("encoder_attn", "EncDecAttention", "crossattention", "cross_attn", "encoder_decoder_attention")
+CROSS_ATTENTIONS = (
+    "encoder_attn",
+    "EncDecAttention",
+    "crossattention",
+    "cross_attn",
+    "cross_attention",
+    "encoder_decoder_attention",
+)
 
 
 def use_clock_attention(model: PreTrainedModel, **options: Any) -> PreTrainedModel:
     """Let every cross-attention of a Hugging Face model attend by causal clocks, in place; returns the model.
 
     Works for models whose cross-attention goes through transformers' `AttentionInterface` (BART, mBART, Marian,
-    Pegasus, Whisper, Moonshine, T5, Musicgen, BERT and others as decoders of an `EncoderDecoderModel`), and for
+    Pegasus, NLLB, Whisper, Moonshine, T5, Musicgen, BERT and others as decoders of an `EncoderDecoderModel`), and for
     SpeechT5. Others are refused with the reason. Training, `generate` with its cache, beam search,
     `output_attentions`, gradient checkpointing, `Trainer`, PEFT and `save_pretrained`/`from_pretrained` work as before;
     the model must then be trained, as its projections were made for another attention. Only padding at the end of
@@ -109,6 +116,11 @@ def why_not(module: nn.Module) -> str | None:
     parameters = inspect.signature(type(module).forward).parameters
     if all(parameter.kind != parameter.VAR_KEYWORD for parameter in parameters.values()):
         return "its forward takes no further keyword arguments, by which the clocks travel with the cache"
+    if "past_key_values" not in parameters:
+        return (
+            "its forward takes no cache, so its queries are not steps of a target that follow each other; causal "
+            "clocks have no order to follow there"
+        )
     if not hasattr(module, "config"):
         return "it has no config to name an attention function in"
     return None
