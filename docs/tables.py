@@ -846,16 +846,36 @@ def over_seeds(values: Sequence[float]) -> str:
     return interval((statistics.mean(values), min(values), max(values)))
 
 
-@made
-def scales() -> str:
+SCALE_FORMS = {
+    "one": "one scale, the paper's",
+    "scores": "three resolutions, scores add",
+    "rates": "three resolutions, rates add",
+    "given": "segments given",
+    "content": "one scale, content",
+    "found": "segments found, clocks inside",
+    "found_content": "segments found, clocks and content inside",
+    "paths": "no clocks: monotone paths of the content",
+}
+
+
+def scale_table(what: str) -> str:
     rows, lines = read("scales")["results"], []
     lengths = sorted({row["length"] for row in rows})
-    for what, name in (("error", "error"), ("width", "width of attention in the middle")):
-        for count in (1, 2):
-            found = [[row[what] for row in rows if (row["scales"], row["length"]) == (count, n)] for n in lengths]
-            growth = statistics.mean(found[-1]) / statistics.mean(found[0])
-            lines.append([f"{name}, {count} scale{'s' * (count > 1)}", *map(over_seeds, found), f"× {growth:.2f}"])
+    for form, name in SCALE_FORMS.items():
+        found = [[row[what] for row in rows if (row["form"], row["length"]) == (form, n)] for n in lengths]
+        growth = statistics.mean(found[-1]) / statistics.mean(found[0])
+        lines.append([name, *map(over_seeds, found), f"× {growth:.2f}"])
     return table(["source steps", *map(str, lengths), f"{lengths[-1]} ÷ {lengths[0]}"], lines)
+
+
+@made
+def scales() -> str:
+    return scale_table("error")
+
+
+@made
+def scale_widths() -> str:
+    return scale_table("width")
 
 
 @made
