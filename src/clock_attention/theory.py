@@ -103,7 +103,7 @@ def sample_noise(noise: Noise, rng: np.random.Generator, paths: int, cells: int,
 
 @dataclass(frozen=True)
 class Estimate:
-    """A Monte-Carlo average of a simulation, and its standard error."""
+    """A Monte-Carlo average over simulated noisy clocks, and its standard error."""
 
     value: Array
     error: Array

@@ -18,7 +18,7 @@ NUMBER = re.compile(r"[-+]?\d")
 
 @dataclass(frozen=True)
 class Heading:
-    """A heading of a document."""
+    """A heading of a report."""
 
     text: str
     level: int = 2

@@ -66,7 +66,7 @@ def find(emissions: Emissions, script: Transcript) -> UnitPlaces:
 
 
 def ordered(edges: NDArray[np.float64], least: float = 0.5) -> NDArray[np.float64]:
-    """Positions in order, at least half a frame apart."""
+    """Positions of a text's units in order, at least half a frame apart."""
     steps = least * np.arange(len(edges))
     end = edges[-1]
     edges = np.maximum.accumulate(edges - steps) + steps

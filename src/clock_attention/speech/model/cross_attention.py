@@ -1,4 +1,4 @@
-"""Cross-attention of the acoustic model, in which the compared systems differ: clock, its printed variant, rivals.
+"""Cross-attention of the acoustic model, in which the compared systems differ: clocks, dot product, LARoPE, uniform.
 
 Clocks and dot product are called alike, in training (`forward`) and one step at a time (`start`, `step`), with the same
 parameter names, so that swapping one for another changes nothing else in a model or in its state dict. Two rivals know
