@@ -113,3 +113,20 @@ def test_mistakes_end_with_a_sentence(
     assert code == 1
     assert expected in printed
     assert "Traceback" not in printed
+
+
+def test_speakers_are_named_and_listed(tmp_path: Path) -> None:
+    (tmp_path / "text.txt").write_text(
+        "The birch canoe slid.\nGlue the sheet to it.\nRice is served.\n", encoding="utf-8"
+    )
+    store = tmp_path / "store"
+    made = ("corpus", "synthesize", "--text", tmp_path / "text.txt", "--out", store, "--workers", 1)
+    code, printed = clock_attention(*made, "--speaker", "hibari")
+    assert code == 0, printed
+    assert "hibari" in clock_attention("corpus", "stats", store)[1].split("speaker")[1]
+    code, printed = clock_attention("corpus", "speaker", store, "the teacher")
+    assert code == 0, printed
+    assert "3 utterances of the teacher" in printed
+    assert [speaker.name for speaker in FeatureStore.open(store).speakers] == ["the teacher"]
+    assert clock_attention(*made, "--speaker", "../x")[0] == 1
+    assert "plain name" in clock_attention("corpus", "speaker", store, "a/b")[1]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -59,3 +61,23 @@ def tiny_store(folder: Path, size: int = 40, seed: int = 0, timed: bool = False)
         header["prosody"] = {"pitch_mean": 5.0, "pitch_std": 0.2, "energy_mean": 0.0, "energy_std": 1.0}
     (folder / "store.json").write_text(json.dumps(header))
     return FeatureStore.open(folder)
+
+
+def spoken_by(store: FeatureStore, names: Sequence[str]) -> FeatureStore:
+    """The same store with these speakers in turn, each in a register of their own."""
+    header = json.loads((store.path / "store.json").read_text())
+    rows = [replace(row, speaker=names[place % len(names)]).to_row() for place, row in enumerate(store.utterances)]
+    write_rows(store.path / "utterances.jsonl", rows)
+    if len(names) > 1:
+        header["speakers"] = [
+            {
+                "name": name,
+                "mean": [0.1 + 0.05 * place] * MELS,
+                "std": [1.1 + 0.1 * place] * MELS,
+                "mpr": header["mpr"],
+                "prosody": header["prosody"] | {"pitch_mean": 5.0 + 0.3 * place} if "prosody" in header else None,
+            }
+            for place, name in enumerate(names)
+        ]
+    (store.path / "store.json").write_text(json.dumps(header))
+    return FeatureStore.open(store.path)

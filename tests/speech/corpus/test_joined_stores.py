@@ -9,7 +9,7 @@ from clock_attention.speech.corpus.language import Language
 from clock_attention.speech.corpus.store import FeatureStore
 from clock_attention.speech.training.config import TrainingConfig
 from clock_attention.speech.training.loop import within
-from tests.speech.corpora import tiny_store
+from tests.speech.corpora import spoken_by, tiny_store
 
 
 @pytest.fixture
@@ -67,3 +67,45 @@ def test_a_sentence_that_one_store_trains_on_is_not_held_out_by_another(tmp_path
     assert trained
     assert not trained & {joined.utterances[index].text for index in joined.split("valid")}
     assert "another corpus has the same sentences" in caplog.text
+
+
+def named(store: FeatureStore, *names: str) -> FeatureStore:
+    return spoken_by(store, names)
+
+
+def test_stores_of_different_speakers_keep_them_apart(tmp_path: Path) -> None:
+    first, second = (tiny_store(tmp_path / name, size=10, seed=seed, timed=True) for seed, name in enumerate("ab"))
+    first, second = named(first, "ann"), named(second, "bob")
+    joined = JoinedStore([first, second])
+    assert joined.speakers == (*first.speakers, *second.speakers)
+    assert [joined.speaker(index) for index in (0, 9, 10, 19)] == [0, 0, 1, 1]
+    assert [speaker.name for speaker in Language.of(joined).speakers] == ["ann", "bob"]
+
+
+def test_a_speaker_of_two_stores_has_the_statistics_of_both(tmp_path: Path) -> None:
+    stores = [tiny_store(tmp_path / name, size=10, seed=seed, timed=True) for seed, name in enumerate("abc")]
+    joined = JoinedStore([named(stores[0], "ann"), named(stores[1], "bob"), named(stores[2], "bob", "ann")])
+    ann, bob = joined.speakers
+    assert (ann.name, bob.name) == ("ann", "bob")
+    frames = {"ann": [0, 0], "bob": [0, 0]}  # in the store of their own, and in the last one
+    for index, row in enumerate(joined.utterances):
+        frames[row.speaker][index >= 20] += row.frames
+    for speaker, own, other in ((ann, 5.0, 5.3), (bob, 5.0, 5.0)):
+        alone, shared = frames[speaker.name]
+        assert speaker.prosody.pitch_mean == pytest.approx((alone * own + shared * other) / (alone + shared))
+    assert ann.prosody.pitch_std > bob.prosody.pitch_std == pytest.approx(0.2)
+    tokens = sum(len(row.tokens) for row in joined.utterances if row.speaker == "ann")
+    assert ann.mpr == pytest.approx(sum(frames["ann"]) / tokens)
+
+
+def test_one_speaker_in_all_stores_is_one_speaker(stores) -> None:
+    nameless = JoinedStore(stores)
+    joined = JoinedStore([named(store, "ann") for store in stores])
+    assert [speaker.name for speaker in joined.speakers] == ["ann"]
+    assert Language.of(joined) == Language.of(nameless)
+    assert joined.speakers[0].mean == nameless.speakers[0].mean == Language.of(nameless).mean
+
+
+def test_a_nameless_store_is_not_joined_with_that_of_a_speaker(stores) -> None:
+    with pytest.raises(ValueError, match=r"corpus speaker .*b NAME"):
+        JoinedStore([named(stores[0], "ann"), stores[1]])

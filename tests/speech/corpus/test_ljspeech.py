@@ -79,3 +79,22 @@ def test_audio_is_found_by_id_or_suffix(tmp_path: Path) -> None:
     for name in ("a", "b", "b.wav", "d.x"):
         assert Path(find_audio(tmp_path, name)).is_file()
     assert find_audio(tmp_path, "d") == ""
+
+
+def test_a_fourth_column_names_the_speaker(tmp_path: Path) -> None:
+    (tmp_path / "metadata.csv").write_text("a|Dr. Bell|Doctor Bell|ann\nb|Two.||bob\nc|Three.||\nd|Four.\n")
+    recordings, rejected = read_folder(tmp_path)
+    assert [(row.id, row.text, row.speaker) for row in recordings] == [
+        ("a", "Doctor Bell", "ann"),
+        ("b", "Two.", "bob"),
+    ]
+    assert [(row.id, row.reason) for row in rejected] == [("c", "no speaker"), ("d", "malformed row")]
+    recordings, _ = read_folder(tmp_path, "cleo")
+    assert [row.speaker for row in recordings] == ["ann", "bob", "cleo"]
+
+
+def test_a_name_for_all_where_the_metadata_has_none(tmp_path: Path) -> None:
+    (tmp_path / "metadata.csv").write_text("a|One.\nb|Two.|Two.\nc|a stray|pipe|here\n")
+    recordings, rejected = read_folder(tmp_path, "ann")
+    assert [row.speaker for row in recordings] == ["ann", "ann"]
+    assert [row.reason for row in rejected] == ["malformed row"]

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clock_attention.speech.corpus.metadata import check_row, id_fault, read_table, short
+from clock_attention.speech.corpus.metadata import check_row, id_fault, names_speakers, read_table, short, spoken_text
 
 
 @given(st.text(st.characters(categories=("Ll", "Lu", "Nd")), min_size=1, max_size=40))
@@ -39,3 +39,13 @@ def test_each_fault_of_a_row_is_named():
     assert reasons == ["duplicate id", "malformed row", "bad id", "malformed row"]
     assert known == {"a"}
     assert short("n" * 100) == "n" * 60 + "…"
+
+
+def test_a_fourth_column_names_speakers_where_the_first_row_has_one():
+    assert names_speakers([(1, ["a", "text", "", "ann"])])
+    assert not names_speakers([(1, ["a", "text"]), (2, ["b", "text", "", "ann"])])
+    assert not names_speakers([])
+    assert check_row(1, ["a", "text", "", "ann"], set(), True) is None
+    assert check_row(2, ["b", "text"], set(), True).reason == "malformed row"
+    assert check_row(3, ["c", "text", "", "../ann"], set(), True).reason == "bad speaker"
+    assert [spoken_text(row) for row in (["a", "x"], ["a", "x", "y"], ["a", "x", "", "ann"])] == ["x", "y", "x"]

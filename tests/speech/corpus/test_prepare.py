@@ -1,9 +1,11 @@
+import hashlib
+import json
 import os
 import signal
 import subprocess
 import sys
 import time
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +14,7 @@ import pytest
 from clock_attention.speech.corpus import prepare as preparation
 from clock_attention.speech.corpus.feature_extraction import Settings, Worker
 from clock_attention.speech.corpus.ljspeech import read_folder
-from clock_attention.speech.corpus.prepare import prepare
+from clock_attention.speech.corpus.prepare import fingerprint_of, prepare
 from clock_attention.speech.corpus.shards import Progress
 from clock_attention.speech.corpus.store import FeatureStore
 from clock_attention.speech.corpus.teacher import TeacherPhrase
@@ -151,3 +153,28 @@ def descendants(pid: int) -> list[int]:
         pytest.skip("needs /proc to find the worker processes")
     listed = subprocess.run(["ps", "-o", "pid=", "--ppid", str(pid)], capture_output=True, text=True, check=False)
     return [int(line) for line in listed.stdout.split()]
+
+
+def test_speakers_are_kept_apart(readings: list[TeacherPhrase], store_settings: Settings, tmp_path: Path) -> None:
+    items = [replace(reading, speaker="ann" if place % 3 else "bob") for place, reading in enumerate(readings)]
+    store = prepare(items, tmp_path / "store", replace(store_settings, keep_audio=True), workers=1)
+    assert [speaker.name for speaker in store.speakers] == ["bob", "ann"]
+    for place, speaker in enumerate(store.speakers):
+        own = [index for index in store.split("train") if store.speaker(index) == place]
+        frames = np.concatenate([store.mel(index).numpy() for index in own])
+        np.testing.assert_allclose(speaker.mean, frames.mean(0), rtol=1e-4, atol=1e-4)
+        assert speaker.mpr == pytest.approx(len(frames) / sum(len(store.utterances[index].tokens) for index in own))
+    recordings, rejected = read_folder(store.path)
+    assert not rejected
+    assert [row.speaker for row in recordings] == [row.speaker for row in store.utterances]
+
+
+def test_items_without_a_speaker_have_the_fingerprint_they_always_had(
+    readings: list[TeacherPhrase], store_settings
+) -> None:
+    rows = [{key: value for key, value in asdict(item).items() if key != "speaker"} for item in readings]
+    plan = json.dumps([store_settings.to_json(), rows], default=str, sort_keys=True)
+    assert fingerprint_of(readings, store_settings) == hashlib.sha256(plan.encode()).hexdigest()
+    assert fingerprint_of([replace(readings[0], speaker="ann")], store_settings) != fingerprint_of(
+        readings[:1], store_settings
+    )

@@ -57,3 +57,13 @@ def test_wrong_folders_get_a_sentence(sound, tmp_path):
 def test_ids_are_plain_names():
     assert plain_id("Day 1/take|2: über") == "Day_1_take_2_über"
     assert plain_id("...") == "recording"
+
+
+def test_a_table_of_several_speakers_is_refused_and_of_one_is_not(sound, tmp_path):
+    for name in ("a", "b"):
+        sound(f"wavs/{name}.wav")
+    (tmp_path / "metadata.csv").write_text("a|One.||ann\nb|Two.||bob\n")
+    with pytest.raises(ValueError, match=r"names 2 speakers \(ann, bob\)"):
+        find_sources(tmp_path)
+    (tmp_path / "metadata.csv").write_text("a|One.||ann\nb|Two.||ann\n")
+    assert [source.text for source in find_sources(tmp_path)[0]] == ["One.", "Two."]

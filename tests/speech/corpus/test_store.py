@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import torch
 
-from clock_attention.speech.corpus.store import FORMAT, FeatureStore
-from tests.speech.corpora import tiny_store
+from clock_attention.speech.corpus.store import FORMAT, FeatureStore, name_speaker
+from tests.speech.corpora import spoken_by, tiny_store
 
 
 def test_stores_split_by_id_are_read_as_they_are(tmp_path: Path) -> None:
@@ -80,3 +80,32 @@ def test_a_changed_inventory_is_noticed(store: FeatureStore) -> None:
 def test_natural_frames_undo_the_speed_of_the_reading(store) -> None:
     hasty = dataclasses.replace(store.utterances[0], frames=50, speed=1.6)
     assert hasty.natural_frames == 80
+
+
+def test_stores_made_before_there_were_speakers_have_one_without_a_name(store: FeatureStore) -> None:
+    [speaker] = store.speakers
+    assert speaker.name == ""
+    assert torch.equal(torch.tensor(speaker.mean), store.mean)
+    assert {store.speaker(index) for index in range(len(store))} == {0}
+
+
+def test_a_store_can_be_told_who_speaks(tmp_path: Path) -> None:
+    before = tiny_store(tmp_path / "store", timed=True)
+    named = name_speaker(before.path, "ann")
+    assert [speaker.name for speaker in named.speakers] == ["ann"]
+    assert named.header == before.header
+    assert named.speakers[0].prosody.pitch_mean == before.pitch_mean
+    assert [row.id for row in named.utterances] == [row.id for row in before.utterances]
+    spoken_by(named, ["ann", "bob"])
+    with pytest.raises(ValueError, match=r"several speakers \(ann, bob\)"):
+        name_speaker(before.path, "cleo")
+
+
+def test_several_speakers_keep_their_order_and_statistics(tmp_path: Path) -> None:
+    store = spoken_by(tiny_store(tmp_path / "store"), ["bob", "ann"])
+    assert [speaker.name for speaker in store.speakers] == ["bob", "ann"]
+    assert [store.speaker(index) for index in range(4)] == [0, 1, 0, 1]
+    header = store.header | {"speakers": [{"name": "bob"}]}
+    (store.path / "store.json").write_text(json.dumps(header))
+    with pytest.raises(ValueError, match="damaged"):
+        FeatureStore.open(store.path)

@@ -1,3 +1,4 @@
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -120,3 +121,19 @@ def test_whole_frames_round_to_the_nearest_frame() -> None:
     assert whole_frames(closing, 30, 100.0, [False, True]) == [10, 10, 0, 10], "the full stop's silence is the last"
     with pytest.raises(ValueError, match="1 frames are too few for 2 phonemes"):
         whole_frames(times, 1, 100.0, [False, True, False])
+
+
+def test_each_speaker_has_a_pitch_of_their_own(
+    readings: list[TeacherPhrase], store_settings: Settings, tmp_path: Path
+) -> None:
+    items = [replace(reading, speaker=("ann", "bob")[place % 2]) for place, reading in enumerate(readings)]
+    fresh = prepare(items, tmp_path / "store", store_settings, workers=1)
+    assert [speaker.prosody for speaker in fresh.speakers] == [None, None]
+    store, _ = align_store(fresh.path, EvenAligner, name="even", workers=1)
+    for place, speaker in enumerate(store.speakers):
+        own = [store.pitch(index).numpy() for index in store.split("train") if store.speaker(index) == place]
+        voiced = np.concatenate(own)
+        voiced = voiced[voiced > 0]
+        assert speaker.prosody.pitch_mean == pytest.approx(voiced.mean(), rel=1e-5)
+        assert speaker.prosody.pitch_std == pytest.approx(voiced.std(), rel=1e-4)
+    assert store.speakers[0].prosody != store.speakers[1].prosody

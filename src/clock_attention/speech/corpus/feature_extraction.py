@@ -122,7 +122,7 @@ class Worker:
             "group": item.group,
             "speed": item.speed if isinstance(item, TeacherPhrase) else 1.0,
         }
-        return row, mel
+        return row | ({"speaker": item.speaker} if item.speaker else {}), mel
 
 
 def has_surrogates(text: str) -> bool:

@@ -1,4 +1,4 @@
-"""Several feature stores of one speaker joined into one: short and long phrases, several paces, old and new."""
+"""Several feature stores joined into one: of one speaker (paces, old and new recordings) or of several."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from clock_attention.speech.corpus.protocols import Corpus
+from clock_attention.speech.corpus.speakers import ProsodyStatistics, SpeakerStatistics
 from clock_attention.speech.corpus.splits import text_key
 from clock_attention.speech.corpus.store import FeatureStore, StoredUtterance
 
@@ -22,7 +23,10 @@ logger = logging.getLogger(__name__)
 
 
 class JoinedStore:
-    """Several stores as one: utterances in their order, statistics pooled by frames."""
+    """Several stores as one: utterances in their order, statistics pooled by frames.
+
+    Stores that name the same speaker, or none, are of one speaker; each speaker has statistics of their own.
+    """
 
     def __init__(self, stores: Sequence[FeatureStore]) -> None:
         first = stores[0]
@@ -56,6 +60,32 @@ class JoinedStore:
         if self.timed:
             names = ("pitch_mean", "pitch_std", "energy_mean", "energy_std")
             self.header["prosody"] = {name: getattr(self, name) for name in names}
+        self.speakers = self._join_speakers()
+        self._speaker_places = {speaker.name: place for place, speaker in enumerate(self.speakers)}
+
+    def _join_speakers(self) -> tuple[SpeakerStatistics, ...]:
+        """In the order of the stores."""
+        nameless = [store for store in self.stores if not store.speakers[0].name]
+        if nameless and len(nameless) < len(self.stores):
+            raise ValueError(
+                f"{nameless[0].path} does not say who speaks, and another corpus does: name the speaker "
+                f"(clock-attention corpus speaker {nameless[0].path} NAME)"
+            )
+        parts: dict[str, list[tuple[float, int, SpeakerStatistics]]] = {}
+        for store in self.stores:
+            for place, speaker in enumerate(store.speakers):
+                own = [row for index, row in enumerate(store.utterances) if store.speaker(index) == place]
+                counts = float(sum(row.frames for row in own)), sum(len(row.tokens) for row in own)
+                parts.setdefault(speaker.name, []).append((*counts, speaker))
+        if len(parts) == 1:  # the statistics of all
+            whole = {"mean": self.mean.tolist(), "std": self.std.tolist(), "mpr": self.mpr}
+            whole |= {"name": next(iter(parts)), "prosody": self.header.get("prosody")}
+            return (SpeakerStatistics.model_validate(whole),)
+        return tuple(joined_speaker(of_one) for of_one in parts.values())
+
+    def speaker(self, index: int) -> int:
+        """Who speaks an utterance: a place in `speakers`."""
+        return self._speaker_places[self.utterances[index].speaker]
 
     def mel(self, index: int) -> Tensor:
         store, place = self._place(index)
@@ -104,6 +134,24 @@ def pooled(shares: Sequence[float], statistics: Sequence[tuple[float, float]]) -
     mean = sum(share * group for share, (group, _) in zip(shares, statistics, strict=True))
     parts = ((share, group, std) for share, (group, std) in zip(shares, statistics, strict=True))
     return mean, math.sqrt(sum(share * (std**2 + (group - mean) ** 2) for share, group, std in parts))
+
+
+def joined_speaker(parts: Sequence[tuple[float, int, SpeakerStatistics]]) -> SpeakerStatistics:
+    """One speaker of several stores: frames and tokens in each, and the statistics there."""
+    frames, first = sum(part[0] for part in parts), parts[0][2]
+    if len(parts) == 1:
+        return first
+    shares, of = [part[0] / frames for part in parts], [part[2] for part in parts]
+    bins = [pooled(shares, bin) for bin in zip(*(zip(one.mean, one.std, strict=True) for one in of), strict=True)]
+    prosody = [one.prosody for one in of if one.prosody is not None]
+    found = None
+    if len(prosody) == len(of):
+        pitch = pooled(shares, [(part.pitch_mean, part.pitch_std) for part in prosody])
+        energy = pooled(shares, [(part.energy_mean, part.energy_std) for part in prosody])
+        found = ProsodyStatistics(pitch_mean=pitch[0], pitch_std=pitch[1], energy_mean=energy[0], energy_std=energy[1])
+    mpr = frames / sum(part[1] for part in parts)
+    mean, std = (tuple(column) for column in zip(*bins, strict=True))
+    return SpeakerStatistics(name=first.name, mean=mean, std=std, mpr=mpr, prosody=found)
 
 
 def open_corpora(paths: Sequence[Path]) -> Corpus:

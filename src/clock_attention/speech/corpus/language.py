@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from typing import Any
+
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    SerializerFunctionWrapHandler,
+    model_serializer,
+    model_validator,
+)
 
 from clock_attention.speech.audio.mel import MelConfig
 from clock_attention.speech.corpus.protocols import Corpus
-
-
-class ProsodyStatistics(BaseModel):
-    """Part of a voice's language: what pitch and energy are standardised with."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
-
-    pitch_mean: float  # of the natural log of F0 in Hz, where voiced
-    pitch_std: float = Field(gt=0)
-    energy_mean: float  # of a frame's mean log-mel
-    energy_std: float = Field(gt=0)
+from clock_attention.speech.corpus.speakers import ProsodyStatistics, SpeakerStatistics
 
 
 class Language(BaseModel):
@@ -31,6 +30,8 @@ class Language(BaseModel):
     std: tuple[float, ...]
     mpr: float = Field(gt=0, le=1000)  # mel frames per phoneme of natural speech
     prosody: ProsodyStatistics | None = None  # of models that learn along an alignment
+    # Where there are several, each with statistics of its own; those above are then of all together.
+    speakers: tuple[SpeakerStatistics, ...] = ()
 
     @model_validator(mode="after")
     def _consistent(self) -> Language:
@@ -43,7 +44,26 @@ class Language(BaseModel):
             raise ValueError("std must be positive in every mel bin")
         if len(set(self.symbols)) != len(self.symbols):
             raise ValueError("symbols must all be different")
+        names = [speaker.name for speaker in self.speakers]
+        if len(names) == 1 or "" in names or len(set(names)) != len(names):
+            raise ValueError(f"speakers: got {names}, expected several different names, or none")
+        if any(len(speaker.mean) != self.mel.n_mels for speaker in self.speakers):
+            raise ValueError("speakers: expected a mean and std for each mel bin")
         return self
+
+    @model_serializer(mode="wrap")
+    def _without_defaults(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """As earlier versions wrote and read it, where there is one speaker."""
+        table: dict[str, Any] = write(self)
+        if not self.speakers:
+            del table["speakers"]
+        return table
+
+    def of_speaker(self, name: str) -> Language:
+        """The language of a voice with this speaker alone."""
+        [speaker] = [speaker for speaker in self.speakers if speaker.name == name]
+        own = {key: getattr(speaker, key) for key in ("mean", "std", "mpr", "prosody")}
+        return self.model_copy(update={**own, "speakers": ()})
 
     @classmethod
     def of(cls, store: Corpus) -> Language:
@@ -58,4 +78,5 @@ class Language(BaseModel):
             prosody=ProsodyStatistics(**{name: prosody[name] for name in ProsodyStatistics.model_fields})
             if prosody
             else None,
+            speakers=tuple(store.speakers) if len(store.speakers) > 1 else (),
         )

@@ -1,4 +1,4 @@
-"""Metadata tables of utterances, `id|text` or `id|text|normalized text`: rows that can be used, and why others cannot.
+"""Metadata tables of utterances, `id|text|normalized text|speaker` with the last two optional: which rows can be used.
 
 Ids become names of files, here and on other machines. They are plain names: no folders, nothing that a file system, a
 terminal or a table could take for something else.
@@ -7,7 +7,7 @@ terminal or a table could take for something else.
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from clock_attention.files import read_utf8
@@ -38,15 +38,32 @@ def read_table(path: Path) -> Iterator[tuple[int, list[str]]]:
             yield number, columns
 
 
-def check_row(number: int, columns: list[str], known: set[str]) -> Rejection | None:
-    """Why a row of a metadata table cannot be used, if so. Remembers ids in `known`."""
+def names_speakers(rows: Sequence[tuple[int, list[str]]]) -> bool:
+    """Whether a metadata table has a column of speakers: its first row decides. Below, it is a stray `|` in a text."""
+    return bool(rows) and len(rows[0][1]) == 4
+
+
+def spoken_text(columns: Sequence[str]) -> str:
+    """The normalized text of a metadata row where there is one, else the text."""
+    return (columns[2] if len(columns) > 2 else "") or columns[1]
+
+
+def check_row(number: int, columns: list[str], known: set[str], speakers: bool = False) -> Rejection | None:
+    """Why a row of a metadata table cannot be used, if so. Remembers ids in `known`; `speakers`: it has four columns."""
     name = columns[0]
-    if len(columns) not in (2, 3) or not name:
+    if len(columns) not in ((4,) if speakers else (2, 3)) or not name:
         line = "|".join(columns)
-        detail = f"{len(columns)} columns, expected `id|text` or `id|text|normalized text`: {line[:60]!r}"
+        expected = (
+            "`id|text|normalized text|speaker` as above" if speakers else "`id|text` or `id|text|normalized text`"
+        )
+        detail = f"{len(columns)} columns, expected {expected}: {line[:60]!r}"
         return Rejection(short(name) or f"line {number}", "malformed row", f"line {number}: {detail}")
     if fault := id_fault(name):
         return Rejection(short(name), "bad id", f"line {number}: {fault}")
+    if speakers and columns[3] and (fault := id_fault(columns[3])):
+        return Rejection(
+            name, "bad speaker", f"line {number}: {fault.replace('an id', 'a name').replace('ids', 'names')}"
+        )
     if name in known:
         return Rejection(name, "duplicate id", f"line {number} repeats an earlier id")
     known.add(name)

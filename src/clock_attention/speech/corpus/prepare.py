@@ -119,7 +119,11 @@ def contiguous_seconds(done: dict[int, float]) -> float:
 
 def fingerprint_of(items: Sequence[Item], settings: Settings) -> str:
     """Preparation of a corpus: hash of its settings and items."""
-    plan = json.dumps([settings.to_json(), [asdict(item) for item in items]], default=str, sort_keys=True)
+    rows = [asdict(item) for item in items]
+    for row in rows:
+        if not row["speaker"]:
+            del row["speaker"]  # as items were described before there was one
+    plan = json.dumps([settings.to_json(), rows], default=str, sort_keys=True)
     return hashlib.sha256(plan.encode()).hexdigest()
 
 
@@ -168,25 +172,26 @@ def finalize(
         strict=True,
     ):
         row["split"] = split
-    mean, std = join_frames(out, numbers, rows, total, settings)
+    join_frames(out, numbers, total, settings)
+    train = [row for row in rows if row["split"] == "train"]
     symbols = phonemizer(settings.phonemizer).symbols
     utterances = [StoredUtterance.from_row(row) for row in rows]
     write_rows(out / "utterances.jsonl", [utterance.to_row() for utterance in utterances])
     write_rows(out / "rejected.jsonl", rejections)
     if settings.keep_audio:
         texts = (" ".join(row["text"].replace("|", ",").split()) for row in rows)  # on one line, whatever it held
-        metadata = "".join(f"{row['id']}|{text}\n" for row, text in zip(rows, texts, strict=True))
+        speakers = (f"||{row['speaker']}" if "speaker" in row else "" for row in rows)
+        lines = zip(rows, texts, speakers, strict=True)
+        metadata = "".join(f"{row['id']}|{text}{speaker}\n" for row, text, speaker in lines)
         write_atomically(out / "metadata.csv", metadata)
-    train = [utterance for utterance in utterances if utterance.split == "train"]
     header = {
         "format": FORMAT,
         **origin,
         "fingerprint": fingerprint,
         "mel": settings.mel.model_dump(),
         "phonemizer": {"name": settings.phonemizer, "symbols": symbols},
-        "mean": mean.tolist(),
-        "std": std.tolist(),
-        "mpr": sum(u.frames for u in train) / sum(len(u.tokens) for u in train),
+        **statistics(out, train),
+        **speaker_statistics(out, rows),
         "utterances": len(utterances),
         "rejected": len(rejections),
         "hours": total / per_second / 3600,
@@ -197,25 +202,38 @@ def finalize(
     return FeatureStore.open(out)
 
 
-def join_frames(
-    out: Path, numbers: list[int], rows: list[dict[str, Any]], total: int, settings: Settings
-) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-    """End of preparation: write mel.npy; returns per-bin mean and floored deviation of the training frames."""
-    n_mels = settings.mel.n_mels
+def join_frames(out: Path, numbers: list[int], total: int, settings: Settings) -> None:
+    """End of preparation: write mel.npy."""
     temporary = out / "mel.npy.part"
-    joined = np.lib.format.open_memmap(temporary, mode="w+", dtype=settings.dtype, shape=(total, n_mels))
+    joined = np.lib.format.open_memmap(temporary, mode="w+", dtype=settings.dtype, shape=(total, settings.mel.n_mels))
     place = 0
     for number in numbers:
         shard = np.load(shard_path(out, number, "npy"), mmap_mode="r")[: total - place]
         joined[place : place + len(shard)] = shard
         place += len(shard)
-    count, sums, squares = 0, np.zeros(n_mels), np.zeros(n_mels)
-    for row in rows:
-        if row["split"] == "train":
-            frames = joined[row["offset"] : row["offset"] + row["frames"]].astype(np.float64)
-            count, sums, squares = count + len(frames), sums + frames.sum(0), squares + np.square(frames).sum(0)
     joined.flush()
     del joined
     os.replace(temporary, out / "mel.npy")
+
+
+def statistics(out: Path, rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Per-bin mean and floored standard deviation of the frames of these utterances, and their pace."""
+    mel = np.load(out / "mel.npy", mmap_mode="r")
+    count, sums, squares = 0, np.zeros(mel.shape[1]), np.zeros(mel.shape[1])
+    for row in rows:
+        frames = mel[row["offset"] : row["offset"] + row["frames"]].astype(np.float64)
+        count, sums, squares = count + len(frames), sums + frames.sum(0), squares + np.square(frames).sum(0)
     mean = sums / count
-    return mean, np.maximum(np.sqrt(np.maximum(squares / count - mean**2, 0)), STD_FLOOR)
+    std = np.maximum(np.sqrt(np.maximum(squares / count - mean**2, 0)), STD_FLOOR)
+    return {"mean": mean.tolist(), "std": std.tolist(), "mpr": count / sum(len(row["tokens"]) for row in rows)}
+
+
+def speaker_statistics(out: Path, rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """The same of each speaker, where there are several; all utterances of one who has none for training."""
+    of: dict[str, list[dict[str, Any]]] = {}
+    for row in rows:
+        of.setdefault(row.get("speaker", ""), []).append(row)
+    if len(of) == 1:
+        return {}
+    chosen = {name: [row for row in own if row["split"] == "train"] or own for name, own in of.items()}
+    return {"speakers": [{"name": name, **statistics(out, own)} for name, own in chosen.items()]}

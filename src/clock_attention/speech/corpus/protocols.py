@@ -8,6 +8,7 @@ from typing import Any, Protocol
 from torch import Tensor
 
 from clock_attention.speech.audio.mel import MelConfig
+from clock_attention.speech.corpus.speakers import SpeakerStatistics
 
 
 class UtteranceRow(Protocol):
@@ -31,6 +32,11 @@ class Features(Protocol):
 
     @property
     def utterances(self) -> Sequence[UtteranceRow]: ...
+    @property
+    def speakers(self) -> Sequence[SpeakerStatistics]: ...
+    def speaker(self, index: int) -> int:
+        """Who speaks an utterance: a place in `speakers`."""
+
     def mel(self, index: int) -> Tensor: ...
     def tokens(self, index: int) -> Tensor: ...
 

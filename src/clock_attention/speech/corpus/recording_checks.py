@@ -28,6 +28,7 @@ class Recording:
     id: str
     text: str
     path: str
+    speaker: str = ""
 
     @property
     def group(self) -> str:

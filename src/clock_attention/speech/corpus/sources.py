@@ -37,6 +37,11 @@ def find_sources(folder: str | Path) -> tuple[list[Source], list[Rejection]]:
         raise NotADirectoryError(f"{folder}: is a file; name the folder that your recordings are in")
     if (folder / "metadata.csv").is_file():
         recordings, rejected = read_folder(folder)
+        if len(names := sorted({row.speaker for row in recordings})) > 1:
+            raise ValueError(
+                f"{folder}: metadata.csv names {len(names)} speakers ({', '.join(names)}), and this makes the voice of "
+                "one: take a folder with the rows of one of them, or prepare and train the corpus step by step"
+            )
         missing = [Rejection(row.id, "missing", f"no audio file named {row.id}") for row in recordings if not row.path]
         return [Source(row.id, row.path, row.text) for row in recordings if row.path], rejected + missing
     sources, rejected = [], []

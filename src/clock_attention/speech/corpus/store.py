@@ -13,7 +13,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -22,8 +22,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from clock_attention.files import write_atomically
+from clock_attention.files import locked, write_atomically
 from clock_attention.speech.audio.mel import MelConfig
+from clock_attention.speech.corpus.speakers import ProsodyStatistics, SpeakerStatistics
 from clock_attention.speech.corpus.splits import SPLITS
 from clock_attention.speech.text.lexicon import Lexicon
 from clock_attention.speech.text.phonemes import Phonemizer
@@ -52,6 +53,7 @@ class StoredUtterance:
     speed: float
     # Frames of the silence before, of every token and of the silence after; only in aligned stores.
     durations: tuple[int, ...] | None = None
+    speaker: str = ""  # of stores that name them
 
     @property
     def mpr(self) -> float:
@@ -69,7 +71,10 @@ class StoredUtterance:
         return cls(**row)
 
     def to_row(self) -> dict[str, Any]:
-        return asdict(self)
+        row = asdict(self)
+        if not self.speaker:
+            del row["speaker"]  # as stores were described before there was one
+        return row
 
 
 @dataclass(frozen=True)
@@ -96,6 +101,7 @@ class FeatureStore:
         self.timed = bool(prosody)  # whether it was aligned: its tokens have durations and its frames a pitch
         self.pitch_mean, self.pitch_std = prosody.get("pitch_mean", 0.0), prosody.get("pitch_std", 1.0)
         self.energy_mean, self.energy_std = prosody.get("energy_mean", 0.0), prosody.get("energy_std", 1.0)
+        self._several = tuple(SpeakerStatistics.model_validate(row) for row in header.get("speakers", ()))
 
     @classmethod
     def open(cls, path: str | Path) -> FeatureStore:
@@ -136,6 +142,21 @@ class FeatureStore:
     @cached_property
     def utterances(self) -> list[StoredUtterance]:
         return [StoredUtterance.from_row(row) for row in read_rows(self.path / "utterances.jsonl")]
+
+    @cached_property
+    def speakers(self) -> tuple[SpeakerStatistics, ...]:
+        """Who speaks, in the order of their first utterances; one without a name in stores that name none."""
+        prosody = {name: getattr(self, name) for name in ProsodyStatistics.model_fields} if self.timed else None
+        whole = {"mean": self.mean.tolist(), "std": self.std.tolist(), "mpr": self.mpr, "prosody": prosody}
+        return self._several or (SpeakerStatistics.model_validate({"name": self.utterances[0].speaker, **whole}),)
+
+    @cached_property
+    def _speaker_places(self) -> dict[str, int]:
+        return {speaker.name: place for place, speaker in enumerate(self.speakers)}
+
+    def speaker(self, index: int) -> int:
+        """Who speaks an utterance: a place in `speakers`."""
+        return self._speaker_places[self.utterances[index].speaker]
 
     @cached_property
     def rejected(self) -> list[Rejection]:
@@ -200,6 +221,17 @@ class FeatureStore:
     def __getstate__(self) -> dict[str, Any]:
         # Data-loading workers open the memory map themselves instead of receiving gigabytes.
         return {key: value for key, value in self.__dict__.items() if key not in ("frames", "contour", "phonemizer")}
+
+
+def name_speaker(path: str | Path, name: str) -> FeatureStore:
+    """Say who speaks in a store that names nobody, or rename its only speaker."""
+    store = FeatureStore.open(path)
+    if len(store.speakers) > 1:
+        known = ", ".join(speaker.name for speaker in store.speakers)
+        raise ValueError(f"{path} has several speakers ({known}); their names are in the metadata it was made of")
+    with locked(store.path, "a corpus"):
+        write_rows(store.path / "utterances.jsonl", [replace(row, speaker=name).to_row() for row in store.utterances])
+    return FeatureStore.open(path)
 
 
 def write_rows(path: Path, rows: list[dict[str, Any]]) -> None:

@@ -203,17 +203,25 @@ def finalize(
         )
     save_atomically(store.path / "pitch.npy", pitch)
     write_rows(store.path / "utterances.jsonl", [utterance.to_row() for utterance in utterances])
-    header = {**store.header, "prosody": statistics(FeatureStore.open(store.path)), "alignment": settings}
+    whole = FeatureStore.open(store.path)
+    prosody = statistics(whole)
+    header = {**store.header, "prosody": prosody, "alignment": settings}
+    if len(store.speakers) > 1:
+        own = [row | {"prosody": statistics(whole, row["name"]) or prosody} for row in header["speakers"]]
+        header["speakers"] = own
     write_atomically(store.path / "store.json", json.dumps(header, indent=1, ensure_ascii=False))
     shutil.rmtree(store.path / "aligning")
     return FeatureStore.open(store.path), listed
 
 
-def statistics(store: FeatureStore) -> dict[str, float]:
-    """Mean and deviation of an aligned store's pitch and energy, over its training split."""
+def statistics(store: FeatureStore, speaker: str | None = None) -> dict[str, float]:
+    """Mean and deviation of an aligned store's pitch and energy, over its training split.
+
+    Of one speaker, or of all; nothing where that speaker has no voiced frame to learn from.
+    """
     pitches, energies = [], []
     for index, utterance in enumerate(store.utterances):
-        if utterance.split != "train" or utterance.durations is None:
+        if utterance.split != "train" or utterance.durations is None or speaker not in (None, utterance.speaker):
             continue
         contour = store.pitch(index).numpy()
         pitches.append(contour[contour > 0])
@@ -221,6 +229,8 @@ def statistics(store: FeatureStore) -> dict[str, float]:
         starts = (durations.cumsum() - durations)[durations > 0]
         energies.append(np.add.reduceat(level, starts) / durations[durations > 0])
     pitch, energy = (np.concatenate(values) if values else np.zeros(0) for values in (pitches, energies))
+    if not len(pitch) and speaker is not None:
+        return {}
     if not len(pitch):
         raise ValueError(f"{store.path}: no voiced frame in the training split: is this speech?")
     return {

@@ -24,6 +24,7 @@ class CorpusStatistics:
     mean_mpr: float
     tokens: Counter[str]
     unused: tuple[str, ...]
+    speakers: dict[str, float]  # hours of each; without names none
 
     @classmethod
     def of(cls, store: FeatureStore) -> CorpusStatistics:
@@ -31,6 +32,10 @@ class CorpusStatistics:
         frames = np.array([utterance.frames for utterance in store.utterances])
         lengths = np.array([len(utterance.tokens) for utterance in store.utterances])
         tokens = Counter(store.symbols[token] for utterance in store.utterances for token in utterance.tokens)
+        speakers = {speaker.name: 0.0 for speaker in store.speakers if speaker.name}
+        for utterance in store.utterances:
+            if utterance.speaker:
+                speakers[utterance.speaker] += utterance.frames / per_second / 3600
         return cls(
             hours={name: frames[store.split(name)].sum() / per_second / 3600 for name in SPLITS},
             utterances={name: len(store.split(name)) for name in SPLITS},
@@ -39,6 +44,7 @@ class CorpusStatistics:
             mean_mpr=float(frames.sum() / lengths.sum()),
             tokens=tokens,
             unused=tuple(symbol for symbol in store.symbols if symbol not in tokens),
+            speakers=speakers,
         )
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from clock_attention.speech.audio.wave import Wave
-from clock_attention.speech.corpus.metadata import check_row, read_table
+from clock_attention.speech.corpus.metadata import check_row, names_speakers, read_table, spoken_text
 from clock_attention.speech.corpus.phrase_splitting import split_phrases
 from clock_attention.speech.corpus.splits import text_key
 from clock_attention.speech.corpus.store import Rejection
@@ -35,6 +35,7 @@ class TeacherPhrase:
     text: str
     speed: float
     seed: int
+    speaker: str = ""
 
 
 @cache
@@ -67,13 +68,14 @@ def read_lines(path: Path) -> tuple[list[tuple[str, str]], list[Rejection]]:
     """
     stem = re.sub(r"[^\w-]+", "-", path.stem).strip("-")[:LONGEST_STEM] or "line"
     lines, rejected, known = [], [], set[str]()
-    for number, columns in read_table(path):
+    rows = list(read_table(path))
+    for number, columns in rows:
         if len(columns) == 1:
             columns = [f"{stem}-{number:05d}", *columns]
-        if rejection := check_row(number, columns, known):
+        if rejection := check_row(number, columns, known, names_speakers(rows)):
             rejected.append(rejection)
         else:
-            lines.append((columns[0], columns[-1] or columns[1]))
+            lines.append((columns[0], spoken_text(columns)))
     return lines, rejected
 
 
