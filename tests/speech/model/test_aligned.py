@@ -5,7 +5,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clock_attention.speech.model.aligned import AlignedModel, fitted_durations, meeting_weights
+from clock_attention.speech.model.aligned import AlignedModel, fitted_durations, meeting_weights, one_speaker
 from clock_attention.speech.model.config import AlignedConfig
 
 SMALL = {
@@ -25,9 +25,9 @@ SMALL = {
 TEXTS = st.lists(st.lists(st.integers(0, 8), min_size=1, max_size=12), min_size=1, max_size=3)
 
 
-def build():
+def build(**options):
     torch.manual_seed(0)
-    model = AlignedModel(AlignedConfig(**SMALL)).eval()
+    model = AlignedModel(AlignedConfig(**{**SMALL, **options})).eval()
     # Fresh timing heads predict the same for every token; these do not.
     torch.nn.init.normal_(model.timing_output.weight, std=0.3)
     torch.nn.init.constant_(model.timing_output.bias, 1.2)
@@ -148,3 +148,51 @@ def test_fast_speech_gives_up_silence_before_phonemes():
     assert (fitted[[1, 4]] > fitted[[2, 5]]).all()
     slower = fitted_durations(natural, encoding, torch.tensor([140]))[0]
     assert (slower - 2 * natural[0]).abs().max() <= 1
+
+
+@settings(max_examples=25, deadline=None)
+@given(TEXTS, st.integers(2, 4), st.data())
+def test_a_model_of_several_speakers_is_one_model_for_each(texts, speakers, data):
+    model, (tokens, lengths) = build(speakers=speakers, flow_layers=1, flow_width=8).double(), batch(texts)
+    torch.nn.init.normal_(model.speaker_embedding.weight)
+    chosen = torch.tensor(data.draw(st.lists(st.integers(0, speakers - 1), min_size=len(texts), max_size=len(texts))))
+    durations = torch.full((len(texts), tokens.shape[1] + 2), 2.0, dtype=torch.float64)
+    durations = durations * (torch.arange(durations.shape[1]) < lengths[:, None] + 2)
+    frames = int(durations.sum(1).max())
+    energy, pitch, voiced = torch.randn_like(durations), torch.randn(len(texts), frames).double(), torch.ones(1, frames)
+    given_prosody = (durations, energy, pitch, voiced.expand_as(pitch).double())
+    together = model(tokens, lengths, *given_prosody, speakers=chosen)
+    for item, speaker in enumerate(chosen.tolist()):
+        alone, own = model.of_speaker(speaker), slice(item, item + 1)
+        one = alone(tokens[own], lengths[own], *(tensor[own] for tensor in given_prosody))
+        spoken = int(durations[item].sum())
+        for name in ("mel", "pitch", "voiced"):
+            torch.testing.assert_close(getattr(one, name)[0, :spoken], getattr(together, name)[item, :spoken])
+        torch.testing.assert_close(
+            one.log_duration[0, : lengths[item] + 2], together.log_duration[item, : lengths[item] + 2]
+        )
+        folded = one_speaker(model.state_dict(), model.speaker_embedding.weight[speaker])
+        assert folded.keys() == alone.state_dict().keys() == build(flow_layers=1, flow_width=8).state_dict().keys()
+        assert all(torch.equal(tensor, alone.state_dict()[name]) for name, tensor in folded.items())
+
+
+def test_a_fresh_model_of_several_speakers_is_that_of_one():
+    one, several = build(), build(speakers=3)
+    assert several.state_dict().keys() - one.state_dict().keys() == {"speaker_embedding.weight"}
+    assert all(torch.equal(tensor, several.state_dict()[name]) for name, tensor in one.state_dict().items())
+    assert not several.speaker_embedding.weight.any()
+
+
+def test_one_of_several_speakers_must_be_named():
+    tokens, lengths = batch([[3, 4, 5]])
+    model = build(speakers=3)
+    with pytest.raises(ValueError, match="3 speakers: say which"):
+        model.synthesise(tokens, lengths)
+    before = model.encoder_norm.bias.clone()
+    torch.nn.init.ones_(model.speaker_embedding.weight)
+    single = model.of_speaker(1)
+    assert torch.equal(model.encoder_norm.bias, before)
+    assert single.output is model.output
+    assert (single.config.speakers, model.config.speakers) == (1, 3)
+    assert single.synthesise(tokens, lengths).mel.isfinite().all()
+    assert model.speaker_embedding is not None

@@ -45,3 +45,9 @@ def test_faults_are_located_as_files_are_written():
     with pytest.raises(ValidationError) as found:
         Holder.model_validate({"model": {"architecture": "aligned", "width": "wide"}})
     assert [key_of(error["loc"]) for error in found.value.errors()] == ["model.width"]
+
+
+def test_one_speaker_is_described_as_before_there_could_be_several():
+    assert "speakers" not in AlignedConfig().model_dump()
+    assert AlignedConfig().model_copy(update={"speakers": 2}).model_dump()["speakers"] == 2
+    assert AlignedConfig.model_validate(AlignedConfig(speakers=2).model_dump()).speakers == 2

@@ -5,6 +5,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
+from clock_attention.speech.corpus.speakers import ProsodyStatistics, SpeakerStatistics
 from clock_attention.speech.model.aligned import AlignedPrediction
 from clock_attention.speech.training.aligned import (
     aligned_losses,
@@ -15,11 +16,15 @@ from clock_attention.speech.training.aligned import (
 from clock_attention.speech.training.batching import Plan
 
 
+def prosody(pitch):
+    return ProsodyStatistics(pitch_mean=pitch, pitch_std=0.5, energy_mean=1.0, energy_std=2.0)
+
+
 class Store:
     """Three utterances with known timing."""
 
     mean, std = torch.tensor([1.0, 2.0]), torch.tensor([2.0, 4.0])
-    pitch_mean, pitch_std, energy_mean, energy_std = 5.0, 0.5, 1.0, 2.0
+    speakers = (SpeakerStatistics(name="", mean=(1.0, 2.0), std=(2.0, 4.0), mpr=6.0, prosody=prosody(5.0)),)
 
     def __init__(self) -> None:
         draw = torch.Generator().manual_seed(0)
@@ -28,6 +33,9 @@ class Store:
         self.mels = [torch.randn(length, 2, generator=draw) for length in lengths]
         self.pitches = [torch.where(torch.rand(n, generator=draw) < 0.5, 5.2, 0.0) for n in lengths]
         self.utterances = [SimpleNamespace(natural_frames=2 * n, frames=n) for n in lengths]
+
+    def speaker(self, index):
+        return 0
 
     def mel(self, index):
         return self.mels[index]
@@ -106,3 +114,32 @@ def test_shares_of_a_batch_add_up_to_its_losses():
         learned[0] = False
         pieces.append((outputs[item][2] - true)[learned].abs().sum())
     torch.testing.assert_close(whole.energy, sum(pieces) / 9, msg="a token without frames has no energy to learn")
+
+
+class TwoSpeakers(Store):
+    """The last utterance is another's."""
+
+    bob = SpeakerStatistics(name="bob", mean=(3.0, 0.0), std=(1.0, 0.5), mpr=6.0, prosody=prosody(4.7))
+    speakers = (Store.speakers[0].model_copy(update={"name": "ann"}), bob)
+
+    def speaker(self, index):
+        return int(index == 2)
+
+
+def test_every_utterance_is_standardised_with_the_statistics_of_its_speaker():
+    store = TwoSpeakers()
+    batch = collate_aligned(store, Plan((0, 2), (10, 12)))
+    assert batch.speakers.tolist() == [0, 1]
+    torch.testing.assert_close(batch.mel[0, :10], (store.mels[0] - store.mean) / store.std)
+    torch.testing.assert_close(batch.mel[1], (store.mels[2] - torch.tensor([3.0, 0.0])) / torch.tensor([1.0, 0.5]))
+    for item, place, mean in ((0, 0, 5.0), (2, 1, 4.7)):
+        voiced = store.pitches[item] > 0
+        expected = torch.full((int(voiced.sum()),), (5.2 - mean) / 0.5)
+        torch.testing.assert_close(batch.pitch[place, : len(voiced)][voiced], expected)
+
+
+def test_a_speaker_who_was_not_aligned_is_named():
+    store = TwoSpeakers()
+    store.speakers = (store.speakers[0].model_copy(update={"prosody": None}),)
+    with pytest.raises(ValueError, match="'ann' was not aligned"):
+        collate_aligned(store, Plan((0,), (10,)))

@@ -11,7 +11,7 @@ from clock_attention.speech.training.config import load_preset
 from clock_attention.speech.training.loop import train
 from clock_attention.speech.voice.from_run import export
 from clock_attention.speech.voice.voice import Voice
-from tests.speech.corpora import tiny_store
+from tests.speech.corpora import spoken_by, tiny_store
 from tests.speech.training.runs import require_same_run
 
 TINY = [
@@ -93,3 +93,30 @@ def test_a_corpus_without_alignment_is_refused(tmp_path):
     with pytest.raises(ValueError, match="corpus align"):
         train(tiny(), tiny_store(tmp_path / "store"), tmp_path / "run", quiet=True)
     assert not (tmp_path / "run" / "checkpoints").exists()
+
+
+def test_several_speakers_learn_in_one_model_and_resume_bit_for_bit(tmp_path):
+    corpus = spoken_by(tiny_store(tmp_path / "store", timed=True), ["ann", "bob"])
+    train(tiny(), corpus, tmp_path / "straight", quiet=True)
+    for _ in range(3):
+        train(tiny(), corpus, tmp_path / "stopped", quiet=True, resume=True, max_steps=8)
+    require_same_run(tmp_path / "straight", tmp_path / "stopped")
+    table = checkpoint.read(checkpoint.latest(tmp_path / "straight"))["model"]["speaker_embedding.weight"]
+    assert table.shape == (2, 16)
+    assert not torch.equal(table[0], table[1])
+    train(tiny("steps=1", "validate_every=1", "pictures=1"), corpus, tmp_path / "drawn", quiet=True)
+    assert len(list((tmp_path / "drawn" / "pictures").glob("*.png"))) == 1
+
+
+def test_a_speaker_with_nothing_to_learn_from_is_named(tmp_path):
+    corpus = spoken_by(tiny_store(tmp_path / "store", timed=True), ["ann", "bob"])
+    for row in corpus.utterances:
+        object.__setattr__(row, "split", "valid" if row.speaker == "bob" else "train")
+    with pytest.raises(ValueError, match="speaker bob is left for training"):
+        train(tiny(), corpus, tmp_path / "run", quiet=True)
+
+
+def test_the_papers_model_refuses_several_speakers(tmp_path):
+    corpus = spoken_by(tiny_store(tmp_path / "store"), ["ann", "bob"])
+    with pytest.raises(ValueError, match=r"several speakers \(ann, bob\).*preset small"):
+        train(load_preset("small-l1"), corpus, tmp_path / "run", quiet=True)

@@ -4,7 +4,7 @@ import pytest
 
 from clock_attention.speech.training.config import load_preset
 from clock_attention.speech.training.run import RunDescription
-from tests.speech.corpora import MELS, SYMBOLS, tiny_store
+from tests.speech.corpora import MELS, SYMBOLS, spoken_by, tiny_store
 
 SMALL = ["width=16", "heads=2", "encoder_layers=1", "decoder_layers=1", "feed_forward=16"]
 
@@ -43,3 +43,16 @@ def test_folders_that_are_no_runs_are_named(tmp_path):
     (tmp_path / "run.json").write_text('{"config": 3}')
     with pytest.raises(ValueError, match=r"run\.json cannot be read: config"):
         RunDescription.read(tmp_path)
+
+
+def test_speakers_are_those_of_the_corpus(tmp_path):
+    corpus = spoken_by(tiny_store(tmp_path / "several", timed=True), ["ann", "bob"])
+    several = RunDescription.of(load_preset("small"), corpus)
+    assert several.config.model.speakers == 2
+    assert [speaker.name for speaker in several.language.speakers] == ["ann", "bob"]
+    several.write(tmp_path)
+    assert RunDescription.read(tmp_path) == several
+    one = RunDescription.of(several.config, tiny_store(tmp_path / "one", timed=True))
+    assert one.config.model.speakers == 1
+    with pytest.raises(ValueError, match="another model"):
+        several.require_continues(one)

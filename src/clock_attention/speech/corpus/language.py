@@ -56,7 +56,7 @@ class Language(BaseModel):
         """As earlier versions wrote and read it, where there is one speaker."""
         table: dict[str, Any] = write(self)
         if not self.speakers:
-            del table["speakers"]
+            table.pop("speakers", None)
         return table
 
     def of_speaker(self, name: str) -> Language:

@@ -49,7 +49,7 @@ def spoken_text(columns: Sequence[str]) -> str:
 
 
 def check_row(number: int, columns: list[str], known: set[str], speakers: bool = False) -> Rejection | None:
-    """Why a row of a metadata table cannot be used, if so. Remembers ids in `known`; `speakers`: it has four columns."""
+    """Why a row of a metadata table cannot be used, if so. Remembers ids in `known`; `speakers`: it names them."""
     name = columns[0]
     if len(columns) not in ((4,) if speakers else (2, 3)) or not name:
         line = "|".join(columns)

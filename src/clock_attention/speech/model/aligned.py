@@ -6,12 +6,16 @@ the text and scaled to the requested length. The target clock is uniform, and fr
 two clocks meet: a mixture of Gaussians around the phonemes' centres, which is clock attention with given clocks.
 Pitch is predicted per frame and energy per phoneme. Both are inputs of the decoder, so harmonics are drawn at one
 pitch instead of averaged over many, and both can be changed by the user.
+
+A model of several speakers adds a learned vector of the speaker to every encoded token. Durations, prosody and decoder
+all read it from there. The same vector in the bias of the norm before gives the model of that speaker alone.
 """
 
 from __future__ import annotations
 
+import copy
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import torch
@@ -24,6 +28,7 @@ from clock_attention.speech.model.flow import WIDER, Condition, FlowDecoder
 from clock_attention.speech.model.layers import EncoderLayer
 from clock_attention.speech.model.transformer_model import Clocks, Synthesis, past_end
 
+SPEAKERS = "speaker_embedding.weight"
 POSITION_FEATURES = 8
 PITCH_FEATURES = 64
 MOST_FRAMES = 1000.0  # of a token, whatever the weights say
@@ -77,6 +82,11 @@ class AlignedModel(nn.Module):
         )
         self.encoder = nn.ModuleList(EncoderLayer(layer) for _ in range(config.encoder_layers))
         self.encoder_norm = nn.LayerNorm(config.width)
+        self.speaker_embedding: nn.Embedding | None = None
+        if config.speakers > 1:
+            # All alike at first, and without drawing random numbers: the other weights are those of one speaker.
+            vectors = torch.zeros(config.speakers, config.width)
+            self.speaker_embedding = nn.Embedding.from_pretrained(vectors, freeze=False)
         self.timing = ConvStack(config.width, config.width, 2, 2, 5)
         self.timing_output = nn.Linear(config.width, 2)  # log(1 + duration), energy
         self.energy_input = nn.Linear(1, config.width)
@@ -105,8 +115,17 @@ class AlignedModel(nn.Module):
     def device(self) -> torch.device:
         return self.output.weight.device
 
-    def encode(self, tokens: Tensor, lengths: Tensor) -> Encoding:
-        """tokens (B, T) with anything after each item's length."""
+    def of_speaker(self, number: int) -> AlignedModel:
+        """The model of one of the speakers, which knows no others; it shares all other weights with this one."""
+        assert self.speaker_embedding is not None
+        single, norm = copy.copy(self), copy.deepcopy(self.encoder_norm)
+        norm.bias.data.add_(self.speaker_embedding.weight.data[number])
+        single._modules = {**self._modules, "encoder_norm": norm, "speaker_embedding": None}
+        single.config = self.config.model_copy(update={"speakers": 1})
+        return single
+
+    def encode(self, tokens: Tensor, lengths: Tensor, speakers: Tensor | None = None) -> Encoding:
+        """tokens (B, T) with anything after each item's length; speakers (B,) where there are several."""
         before, after = self.config.symbols, self.config.symbols + 1
         tokens = F.pad(tokens, (1, 1)).scatter(1, lengths[:, None] + 1, after)
         tokens[:, 0] = before
@@ -116,6 +135,10 @@ class AlignedModel(nn.Module):
         for layer in self.encoder:
             x = layer(x, padding)
         x = self.encoder_norm(x)
+        if self.speaker_embedding is not None:
+            if speakers is None:
+                raise ValueError(f"this model has {self.config.speakers} speakers: say which, or take one (of_speaker)")
+            x = x + self.speaker_embedding(speakers)[:, None]
         timing = self.timing_output(self.timing(x, keep(padding)))
         optional = (tokens < self.config.boundaries) | (tokens >= before)
         return Encoding(x, timing[..., 0], timing[..., 1], padding, optional, self.unhurried[tokens])
@@ -130,6 +153,7 @@ class AlignedModel(nn.Module):
         voiced: Tensor,
         target: Tensor | None = None,
         predicted_energy: Tensor | None = None,
+        speakers: Tensor | None = None,
     ) -> AlignedPrediction:
         """Along a known alignment, with known prosody.
 
@@ -140,8 +164,9 @@ class AlignedModel(nn.Module):
             pitch, voiced: per frame (B, S); anything after each item's frames.
             target: standardised mel (B, S, M), for a flow decoder to learn from.
             predicted_energy: items that are decoded with the predicted energy, as in synthesis (B,).
+            speakers: who speaks (B,), where the model has several.
         """
-        encoding = self.encode(tokens, lengths)
+        encoding = self.encode(tokens, lengths, speakers)
         if predicted_energy is not None:
             energy = torch.where(predicted_energy[:, None], encoding.energy.detach().to(energy.dtype), energy)
         frames = durations.sum(1).long()
@@ -244,6 +269,12 @@ class AlignedModel(nn.Module):
         """The encoded text, and the predicted frames of each token with its closing silences (B, T + 2)."""
         encoding = self.encode(tokens, lengths)
         return encoding, natural_durations(encoding, lengths)
+
+
+def one_speaker(weights: Mapping[str, Tensor], vector: Tensor) -> dict[str, Tensor]:
+    """The weights of a model of several speakers as those of one, who has this vector (E,)."""
+    found = {name: tensor for name, tensor in weights.items() if name != SPEAKERS}
+    return found | {"encoder_norm.bias": weights["encoder_norm.bias"] + vector}
 
 
 def is_vowel(symbol: str) -> bool:

@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Discriminator,
+    Field,
+    SerializerFunctionWrapHandler,
+    Tag,
+    model_serializer,
+    model_validator,
+)
 
 # Upper bounds far above any model in use: a configuration is a few bytes from anybody, and the memory is ours.
 Share = Annotated[float, Field(ge=0, lt=1)]
@@ -95,6 +104,7 @@ class AlignedConfig(Section):
     symbols: Symbols = 42  # taken from the corpus when training starts
     mels: Mels = 80  # likewise
     boundaries: Annotated[int, Field(ge=0, le=4096)] = 5  # likewise: the first symbols, which may take no frames
+    speakers: Annotated[int, Field(ge=1, le=4096)] = 1  # likewise
 
     width: Size = 192
     heads: Depth = 4
@@ -119,6 +129,14 @@ class AlignedConfig(Section):
                 f"width {self.width} with {self.heads} heads: the width of a head must be an even whole number"
             )
         return self
+
+    @model_serializer(mode="wrap")
+    def _without_defaults(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """As earlier versions wrote and read it, where there is one speaker."""
+        table: dict[str, Any] = write(self)
+        if self.speakers == 1:
+            table.pop("speakers", None)
+        return table
 
     # What callers ask of every acoustic model's options.
     decoding: ClassVar[str] = "parallel"

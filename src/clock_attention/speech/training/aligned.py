@@ -9,6 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from clock_attention.speech.corpus.protocols import TimedFeatures
+from clock_attention.speech.corpus.speakers import ProsodyStatistics, SpeakerStatistics
 from clock_attention.speech.model.aligned import AlignedPrediction
 from clock_attention.speech.model.transformer_model import past_end
 from clock_attention.speech.training.batching import Plan, stretch
@@ -26,6 +27,12 @@ class AlignedBatch(NamedTuple):
     energy: Tensor  # standardised mean log-mel of each token (B, T + 2)
     pitch: Tensor  # standardised log F0, 0 where unvoiced (B, S)
     voiced: Tensor  # 1 or 0 (B, S)
+    speakers: Tensor  # (B,)
+
+    @property
+    def inputs(self) -> tuple[Tensor, ...]:
+        """What the model is given, but for the speakers."""
+        return (self.tokens, self.token_lengths, self.durations, self.energy, self.pitch, self.voiced)
 
     def to(self, device: torch.device) -> AlignedBatch:
         return AlignedBatch(*(tensor.to(device, non_blocking=True) for tensor in self))
@@ -42,9 +49,12 @@ class AlignedLosses(NamedTuple):
 
 
 def collate_aligned(store: TimedFeatures, plan: Plan) -> AlignedBatch:
-    """A batch for the aligned model: load, standardise, stretch and pad the utterances of a plan."""
+    """A batch for the aligned model: load, standardise for each speaker, stretch and pad the utterances of a plan."""
+    numbers = [store.speaker(item) for item in plan.items]
+    of = [store.speakers[number] for number in numbers]
+    prosodies = [prosody_of(speaker) for speaker in of]
     mels, pitches, durations, energies, paces = [], [], [], [], []
-    for item, frames in zip(plan.items, plan.frames, strict=True):
+    for item, frames, own in zip(plan.items, plan.frames, prosodies, strict=True):
         mel, pitch, duration = store.mel(item), store.pitch(item), store.durations(item)
         natural = store.utterances[item].natural_frames
         if len(mel) != frames:
@@ -54,24 +64,36 @@ def collate_aligned(store: TimedFeatures, plan: Plan) -> AlignedBatch:
         mels.append(mel)
         pitches.append(pitch)
         durations.append(duration)
-        energies.append((token_means(mel.mean(1), duration, store.energy_mean) - store.energy_mean) / store.energy_std)
+        energies.append((token_means(mel.mean(1), duration, own.energy_mean) - own.energy_mean) / own.energy_std)
         paces.append(natural / frames)
     sources = [store.tokens(item) for item in plan.items]
     pad = torch.nn.utils.rnn.pad_sequence
     mel, pitch, frames_of = pad(mels, batch_first=True), pad(pitches, batch_first=True), torch.tensor(plan.frames)
     voiced = (pitch > 0).float()
     present = ~past_end(frames_of, mel.shape[1])
+    mean, std = (torch.tensor([getattr(speaker, name) for speaker in of])[:, None] for name in ("mean", "std"))
+    pitch_mean, pitch_std = (
+        torch.tensor([getattr(own, name) for own in prosodies])[:, None] for name in ("pitch_mean", "pitch_std")
+    )
     return AlignedBatch(
         tokens=pad(sources, batch_first=True),
         token_lengths=torch.tensor([len(source) for source in sources]),
-        mel=((mel - store.mean) / store.std) * present[..., None],
+        mel=((mel - mean) / std) * present[..., None],
         frames=frames_of,
         pace=torch.tensor(paces),
         durations=pad(durations, batch_first=True),
         energy=pad(energies, batch_first=True),
-        pitch=(pitch - store.pitch_mean) / store.pitch_std * voiced,
+        pitch=(pitch - pitch_mean) / pitch_std * voiced,
         voiced=voiced,
+        speakers=torch.tensor(numbers),
     )
+
+
+def prosody_of(speaker: SpeakerStatistics) -> ProsodyStatistics:
+    """For batches of the aligned model: pitch and energy statistics of a speaker, who must have been aligned."""
+    if speaker.prosody is None:
+        raise ValueError(f"the speaker {speaker.name!r} was not aligned: run `clock-attention corpus align`")
+    return speaker.prosody
 
 
 def stretched_durations(durations: Tensor, frames: int) -> Tensor:

@@ -76,6 +76,15 @@ class AttentionRecipe(Recipe):
     measures = ("valid_l1", "valid_warped_l1", "length_error", *(f"align_{name}" for name in MEASURES))
     unclipped = ("length",)
 
+    def __init__(self, config: RunConfig, store: Corpus) -> None:
+        super().__init__(config, store)
+        if len(store.speakers) > 1:
+            names = ", ".join(speaker.name for speaker in store.speakers)
+            raise ValueError(
+                f"the corpus has several speakers ({names}), and the paper's model learns one: use the preset small, "
+                "or the corpus of one of them"
+            )
+
     def build(self) -> SpeechModel:
         assert isinstance(self.config.model, ModelConfig)
         return SpeechModel(self.config.model)
@@ -159,6 +168,13 @@ class AlignedRecipe(Recipe):
                 f"this model learns along an alignment, and {missing} has none: run `clock-attention corpus align` on "
                 "it first, or train the preset small-l1, which needs none"
             )
+        heard = {store.speaker(item) for item in store.split("train")}
+        unheard = [speaker.name for place, speaker in enumerate(store.speakers) if place not in heard]
+        if len(store.speakers) > 1 and unheard:
+            raise ValueError(
+                f"no utterance of the speaker {', '.join(unheard)} is left for training: add recordings, or leave this "
+                "speaker out"
+            )
 
     @property
     def features(self) -> TimedFeatures:
@@ -197,16 +213,7 @@ class AlignedRecipe(Recipe):
         if training.predicted_energy:
             own = torch.rand(len(batch.frames), device=batch.mel.device) < training.predicted_energy
         with bfloat16_where_fast(batch.mel):
-            prediction = model(
-                batch.tokens,
-                batch.token_lengths,
-                batch.durations,
-                batch.energy,
-                batch.pitch,
-                batch.voiced,
-                batch.mel,
-                own,
-            )
+            prediction = model(*batch.inputs, batch.mel, own, batch.speakers)
         tokens = sum(len(self.store.utterances[item].tokens) + 1 for item in plan.items)
         found = aligned_losses(prediction, batch, all_frames=sum(plan.frames), all_tokens=tokens)
         weights = found.mel.new_tensor(
@@ -247,9 +254,7 @@ class AlignedRecipe(Recipe):
             for plan in in_order(self.store, items, size)[fabric.global_rank :: fabric.world_size]:
                 batch = self.collate(plan).to(fabric.device)
                 with fabric.autocast():
-                    prediction = model(
-                        batch.tokens, batch.token_lengths, batch.durations, batch.energy, batch.pitch, batch.voiced
-                    )
+                    prediction = model(*batch.inputs, speakers=batch.speakers)
                 found = aligned_losses(prediction, batch, all_frames=1, all_tokens=1)
                 totals += torch.tensor([*map(float, found), float(batch.frames.sum())], dtype=torch.float64)
         totals = torch.as_tensor(fabric.all_reduce(totals, reduce_op="sum")).double()

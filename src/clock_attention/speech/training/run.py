@@ -35,6 +35,7 @@ class RunDescription(BaseModel):
         sizes = {"symbols": len(store.symbols), "mels": store.mel_config.n_mels}
         if isinstance(config.model, AlignedConfig):
             sizes["boundaries"] = sum(symbol in PAUSE_STRENGTH for symbol in store.symbols)
+            sizes["speakers"] = len(store.speakers)
         model = config.model.model_copy(update=sizes)
         return cls(
             config=config.model_copy(update={"model": model}),

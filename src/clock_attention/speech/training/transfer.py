@@ -9,13 +9,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor, nn
 
 from clock_attention.speech.corpus.language import Language
+from clock_attention.speech.model.aligned import SPEAKERS, one_speaker
 from clock_attention.speech.model.config import AlignedConfig, ModelConfig
 
 STRESS = "ˈˌ"
-FROM_CORPUS = {"symbols", "mels", "boundaries"}  # options of a model that its corpus decides
+FROM_CORPUS = {"symbols", "mels", "boundaries", "speakers"}  # options of a model that its corpus decides
 FREE = {"dropout", "attention_dropout", "prenet_dropout"}  # that change no shape
 FLOW = {"flow_layers", "flow_width", "flow_noise"}  # of a decoder that can be added to a model without one
 
@@ -50,9 +52,11 @@ class Start:
     def initialise(self, model: nn.Module, language: Language) -> list[str]:
         """Load the weights into a model for another corpus; returns the symbols that are new to them.
 
-        A new symbol begins like the same phoneme with another stress where there is one, else at random.
+        A new symbol begins like the same phoneme with another stress where there is one, else at random. A speaker of
+        the same name goes on; a new one begins as the mean of the speakers that there are.
         """
         weights = {name: tensor.float() for name, tensor in self.weights.items()}
+        weights = self._for_speakers(weights, language, model.state_dict())
         rows, new = symbol_rows(self.language.symbols, language.symbols)
         table = model.get_parameter("embedding.weight").detach().clone()  # rows that stay are random
         former = weights["embedding.weight"]
@@ -66,6 +70,19 @@ class Start:
         added = {name: tensor for name, tensor in model.state_dict().items() if name.startswith("flow.")}
         model.load_state_dict({**added, **weights})
         return new
+
+    def _for_speakers(
+        self, weights: dict[str, Tensor], language: Language, fresh: Mapping[str, Tensor]
+    ) -> dict[str, Tensor]:
+        """Weights for the speakers of another corpus; `fresh` are those of a model for it."""
+        table = weights.get(SPEAKERS)
+        if table is None:
+            return weights | ({SPEAKERS: fresh[SPEAKERS].detach().clone()} if SPEAKERS in fresh else {})
+        mean = table.mean(0)
+        if SPEAKERS not in fresh:
+            return one_speaker(weights, mean)
+        known = {speaker.name: row for speaker, row in zip(self.language.speakers, table, strict=True)}
+        return weights | {SPEAKERS: torch.stack([known.get(speaker.name, mean) for speaker in language.speakers])}
 
     def blended(
         self, weights: Mapping[str, Tensor], model: nn.Module, language: Language, share: float

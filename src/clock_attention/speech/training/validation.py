@@ -95,7 +95,7 @@ def draw_aligned(model: AlignedModel, batch: AlignedBatch, name: str, folder: Pa
     """Validation's figure of the aligned model, a batch of one: where frames read the text, both mels."""
     folder.mkdir(parents=True, exist_ok=True)
     with evaluating(model):
-        prediction = model(batch.tokens, batch.token_lengths, batch.durations, batch.energy, batch.pitch, batch.voiced)
+        prediction = model(*batch.inputs, speakers=batch.speakers)
         padding = torch.zeros_like(batch.durations, dtype=torch.bool)
         weights = meeting_weights(batch.durations, padding, batch.mel.shape[1])
     save_picture(folder, name, step, [weights[0].T.cpu().numpy()], prediction.mel[0], batch.mel[0])
