@@ -11,9 +11,10 @@ from typer.testing import CliRunner
 
 pytest.importorskip("fastapi", reason="needs the extra clock-attention[serve]")
 
-from clock_attention.commands.serve import KEY, api_key, body_limit
+from clock_attention.commands.serve import KEY, api_key, body_limit, speaking
+from clock_attention.speech.voice.voice import Voice
 from tests.serve.conftest import free_port
-from tests.speech.voices import tiny_voice
+from tests.speech.voices import tiny_aligned_voice, tiny_voice
 
 
 def test_it_serves_until_it_is_stopped(tmp_path):
@@ -81,3 +82,11 @@ def test_keys_come_from_a_file_or_the_environment(tmp_path, monkeypatch):
 
 def test_the_longest_text_fits_into_a_request():
     assert body_limit(100_000) > 100_000 * 6 * 2
+
+
+def test_every_speaker_is_a_voice(tmp_path):
+    duo = Voice.load(tiny_aligned_voice(tmp_path / "duo", speakers=("ann", "bob")))
+    found = dict(speaking("duo", duo))
+    assert {name: voice.speaker for name, voice in found.items()} == {"duo": "ann", "duo:ann": "ann", "duo:bob": "bob"}
+    alone = Voice.load(tiny_aligned_voice(tmp_path / "alone"))
+    assert list(speaking("alone", alone)) == [("alone", alone)]

@@ -225,3 +225,14 @@ def test_ssml_timeline_pitch_and_energy(tmp_path, monkeypatch):
     result = CliRunner().invoke(app, ["speak", "<speak><b>x</b></speak>", "--ssml", *voice])
     assert result.exit_code == 1
     assert "line 1, column 8: <b> is not supported" in result.output
+
+
+def test_a_speaker_of_several_is_chosen_by_name(speak, tmp_path):
+    duo = str(tiny_aligned_voice(tmp_path / "duo", speakers=("ann", "bob")))
+    for name in ("ann", "bob"):
+        result = speak("One two.", "--voice", duo, "--speaker", name, "--out", f"{name}.wav", "--mel", f"{name}.npy")
+        assert result.exit_code == 0, result.output
+    ann, bob = (np.load(tmp_path / f"{name}.npy") for name in ("ann", "bob"))
+    assert ann.shape != bob.shape or not np.allclose(ann, bob)
+    assert "no speaker 'cleo'; choose one of ann, bob" in printed(speak("One.", "--voice", duo, "--speaker", "cleo"))
+    assert "one speaker: leave out the speaker" in printed(speak("One.", "--speaker", "ann"))

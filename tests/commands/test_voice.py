@@ -36,10 +36,11 @@ def test_voices_of_the_package_and_of_folders_are_listed_with_what_is_known(tmp_
     card["measures"] = {"wer": 0.042, "distillmos": 3.71}
     card["provenance"]["start"] = "default"
     (folder / "voice.json").write_text(json.dumps(card))
+    tiny_aligned_voice(tmp_path / "mine" / "duo", speakers=("cleo", "dan"))
     (tmp_path / "mine" / "broken").mkdir()
     (tmp_path / "mine" / "broken" / "voice.json").write_text("{}")
     result = invoke("voices", tmp_path / "mine")
     assert result.exit_code == 0, result.output
-    for part in ("default", "attention", "ann", "CC0", "4.2 %", "3.71", "broken"):
+    for part in ("default", "attention", "ann", "CC0", "4.2 %", "3.71", "cleo,", "dan", "broken"):
         assert part in result.output
     assert "there is no such folder" in invoke("voices", tmp_path / "nowhere").output

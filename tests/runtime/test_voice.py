@@ -175,3 +175,17 @@ def test_the_command_exports_and_says_what_it_cannot(tmp_path, voice):
     refused = runner.invoke(app, ["export", "--runtime", str(attention), str(tmp_path / "other")])
     assert "voices with durations" in " ".join(refused.output.split())
     assert not (tmp_path / "other").exists()
+
+
+def test_one_speaker_of_several_is_exported(tmp_path):
+    runner, target = CliRunner(), tmp_path / "exported"
+    duo = Voice.load(tiny_aligned_voice(tmp_path / "duo", speakers=("ann", "bob")))
+    refused = runner.invoke(app, ["export", "--runtime", str(duo.path), str(target)])
+    assert "add --speaker ann|bob" in " ".join(refused.output.split())
+    done = runner.invoke(app, ["export", "--runtime", str(duo.path), str(target), "--speaker", "bob"])
+    assert done.exit_code == 0, done.output
+    exported = load(target)
+    expected = duo.with_speaker("bob").speak("One two.")
+    assert exported.speak("One two.").alignment.durations.tolist() == expected.alignment.durations.tolist()
+    with pytest.raises(ValueError, match="an exported voice has one speaker"):
+        exported.speak("One.", speaker="bob")

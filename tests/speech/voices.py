@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
@@ -9,7 +10,7 @@ from safetensors.torch import save_file
 
 from clock_attention.speech.audio.mel import MelConfig
 from clock_attention.speech.corpus.language import Language
-from clock_attention.speech.corpus.speakers import ProsodyStatistics
+from clock_attention.speech.corpus.speakers import ProsodyStatistics, SpeakerStatistics
 from clock_attention.speech.model.aligned import AlignedModel
 from clock_attention.speech.model.config import AlignedConfig, ModelConfig
 from clock_attention.speech.model.transformer_model import SpeechModel
@@ -20,8 +21,11 @@ from clock_attention.speech.voice.voice_folder import Provenance, VoiceCard
 MPR = 6.0
 
 
-def tiny_aligned_voice(folder: Path, *, mel: str = "hifigan", reader: str = "hibari", **options: object) -> Path:
+def tiny_aligned_voice(
+    folder: Path, *, mel: str = "hifigan", reader: str = "hibari", speakers: Sequence[str] = (), **options: object
+) -> Path:
     """Write a voice of random weights whose model has durations, as the default voice; `options` change its model."""
+    options |= {"speakers": len(speakers)} if speakers else {}
     symbols, config = phonemizer(reader).symbols, MelConfig.preset(mel)
     sizes = {"width": 16, "heads": 2, "encoder_layers": 1, "feed_forward": 16}
     sizes |= {"prosody_width": 8, "prosody_layers": 1, "decoder_width": 8, "decoder_layers": 1, "expansion": 1}
@@ -31,6 +35,8 @@ def tiny_aligned_voice(folder: Path, *, mel: str = "hifigan", reader: str = "hib
     with torch.no_grad():  # about as many frames a phoneme as speech has, and not all alike
         weights.timing_output.weight.normal_(0, 0.2)
         weights.timing_output.bias.fill_(1.9)
+        if weights.speaker_embedding is not None:
+            weights.speaker_embedding.weight.normal_()
     return written(
         folder,
         model,
@@ -38,6 +44,7 @@ def tiny_aligned_voice(folder: Path, *, mel: str = "hifigan", reader: str = "hib
         reader,
         ProsodyStatistics(pitch_mean=5.2, pitch_std=0.2, energy_mean=-6, energy_std=2),
         config,
+        speakers,
     )
 
 
@@ -59,6 +66,7 @@ def written(
     reader: str,
     prosody: ProsodyStatistics | None = None,
     mel: MelConfig | None = None,
+    speakers: Sequence[str] = (),
 ) -> Path:
     config = mel or MelConfig.preset("hifigan")
     language = Language(
@@ -69,6 +77,16 @@ def written(
         std=(1.5,) * config.n_mels,
         mpr=MPR,
         prosody=prosody,
+        speakers=tuple(
+            SpeakerStatistics(
+                name=name,
+                mean=(-5.0 - place,) * config.n_mels,
+                std=(1.5 + 0.1 * place,) * config.n_mels,
+                mpr=MPR,
+                prosody=prosody and prosody.model_copy(update={"pitch_std": 0.2 + 0.1 * place}),
+            )
+            for place, name in enumerate(speakers)
+        ),
     )
     provenance = Provenance(
         corpus="none", licence="CC0", training=TrainingConfig(), steps=0, seconds=0.0, valid_l1=None, software="tests"

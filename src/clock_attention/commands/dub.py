@@ -38,6 +38,9 @@ def dub(
     report: Annotated[Path | None, typer.Option(help="Write a report on every cue: .json, or .txt.")] = None,
     plot: Annotated[Path | None, typer.Option(help="Draw the timeline: .png, .svg or .pdf.")] = None,
     voice: Annotated[str, typer.Option(help="Folder of a voice; default is the one in the package.")] = "default",
+    speaker: Annotated[
+        str | None, typer.Option(help=r"Who speaks, in a voice with several. \[default: the first]")
+    ] = None,
     lexicon: Annotated[
         Path | None, typer.Option(help='Words and their readings, .toml: Siobhan = "/ʃɪˈvɔːn/".')
     ] = None,
@@ -74,6 +77,7 @@ def dub(
         cues = read_subtitles(subtitles)
         options = DubOptions(
             voice=voice,
+            speaker=speaker,
             lexicon=lexicon,
             vocoder=vocoder,
             delivery=Delivery(slowest=slowest, fastest=fastest, pitch=pitch, energy=energy, seed=seed),

@@ -45,6 +45,9 @@ def read(
         float, typer.Option(help="Seconds between sentences, at natural pace; between paragraphs 2.5 times as many.")
     ] = 0.45,
     voice: Annotated[str, typer.Option(help="Folder of a voice; default is the one in the package.")] = "default",
+    speaker: Annotated[
+        str | None, typer.Option(help=r"Who speaks, in a voice with several. \[default: the first]")
+    ] = None,
     lexicon: Annotated[
         Path | None, typer.Option(help='Words and their readings, .toml: Siobhan = "/ʃɪˈvɔːn/".')
     ] = None,
@@ -71,9 +74,11 @@ def read(
         from clock_attention.speech.voice.audiobook import speak_book
         from clock_attention.speech.voice.voice import Voice
 
-        speaker = Voice.load(voice)
+        loaded = Voice.load(voice)
+        if speaker is not None:
+            loaded = loaded.with_speaker(speaker)
         if lexicon is not None:
-            speaker = speaker.with_lexicon(lexicon)
+            loaded = loaded.with_lexicon(lexicon)
         columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
         with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
             task = bar.add_task("reading", total=None)
@@ -82,7 +87,7 @@ def read(
                 bar.update(task, description=f"chapter {number} of {len(found)}", completed=done, total=sentences)
 
             spoken = speak_book(
-                speaker,
+                loaded,
                 found,
                 out,
                 vocoder=vocoder,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import os
+from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Annotated
 
@@ -70,7 +72,7 @@ def serve(
             deadline=deadline,
         )
         torch.set_num_threads(threads or max(1, (os.cpu_count() or 1) // workers))
-        voices = {Path(name).name: Voice.load(name) for name in voice or ["default"]}
+        voices = dict(chain.from_iterable(speaking(Path(name).name, Voice.load(name)) for name in voice or ["default"]))
         desk = Desk(voices, vocoder, Engine(workers=workers, limits=limits))
         desk.warm_up()
         application = guarded_application(
@@ -84,6 +86,13 @@ def serve(
     except (ValueError, OSError, ImportError) as error:
         typer.secho(f"error: {error}", fg="red", err=True)
         raise typer.Exit(1) from None
+
+
+def speaking(name: str, voice: Voice) -> Iterator[tuple[str, Voice]]:
+    """For `serve`: a voice by its name and, where it has several speakers, each of them as NAME:SPEAKER."""
+    yield name, voice
+    for speaker in voice.speakers:
+        yield f"{name}:{speaker}", voice.with_speaker(speaker)
 
 
 def api_key(file: Path | None) -> str | None:

@@ -49,6 +49,9 @@ def speak(
         float, typer.Option(help="Seconds between sentences, at natural pace; between paragraphs 2.5 times as many.")
     ] = 0.45,
     voice: Annotated[str, typer.Option(help="Folder of a voice; default is the one in the package.")] = "default",
+    speaker: Annotated[
+        str | None, typer.Option(help=r"Who speaks, in a voice with several. \[default: the first]")
+    ] = None,
     lexicon: Annotated[
         Path | None, typer.Option(help='Words and their readings, .toml: Siobhan = "/ʃɪˈvɔːn/".')
     ] = None,
@@ -96,18 +99,20 @@ def speak(
             seed=seed,
             pause=pause,
         )
-        speaker = Voice.load(voice)
+        loaded = Voice.load(voice)
+        if speaker is not None:
+            loaded = loaded.with_speaker(speaker)
         if lexicon is not None:
-            speaker = speaker.with_lexicon(lexicon)
+            loaded = loaded.with_lexicon(lexicon)
         if decoding is not None:
-            speaker = speaker.with_decoding(decoding.value)
+            loaded = loaded.with_decoding(decoding.value)
         with ThreadPoolExecutor(1) as background:
             # The vocoder's weights load while the phonemizer loads its lexicons: saves a third of a second.
-            loading = background.submit(speaker.vocoder, vocoder)
-            speaker.phonemizer("one")
+            loading = background.submit(loaded.vocoder, vocoder)
+            loaded.phonemizer("one")
             ready = loading.result()
         with outputs, progress(console, len(request.sentences)) as advance:
-            for piece in speaker.perform(request, ready):
+            for piece in loaded.perform(request, ready):
                 outputs.write(piece)
                 advance()
         phonemes = f"{outputs.phonemes} phoneme{'s' * (outputs.phonemes != 1)}"

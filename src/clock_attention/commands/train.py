@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -12,6 +12,9 @@ from clock_attention.speech.corpus.joined_stores import open_corpora
 from clock_attention.speech.model.config import AlignedConfig
 from clock_attention.speech.training.config import RunConfig, load_preset
 from clock_attention.speech.training.transfer import Start
+
+if TYPE_CHECKING:
+    from clock_attention.speech.voice.voice import Voice
 
 
 def train(
@@ -23,6 +26,12 @@ def train(
     start: Annotated[
         str | None,
         typer.Option("--from", metavar="VOICE|RUN", help="Start from the weights of a voice or run (fine-tuning)."),
+    ] = None,
+    start_speaker: Annotated[
+        str | None,
+        typer.Option(
+            "--from-speaker", metavar="NAME", help=r"Which of several speakers to start from. \[default: their mean]"
+        ),
     ] = None,
     preset: Annotated[
         str | None,
@@ -50,7 +59,9 @@ def train(
 
     try:
         with option("--from"):
-            first = None if start is None else start_from(start)
+            if start is None and start_speaker is not None:
+                raise ValueError("--from-speaker needs a voice or run to start from")
+            first = None if start is None else start_from(start, speaker=start_speaker)
         config = chosen_config(preset, changes or [], out, resume, first)
         store = open_corpora(corpus)
         if threads:
@@ -116,6 +127,9 @@ def export(
         typer.Option("--runtime", help="Write voice and vocoder as a folder for clock_attention.runtime."),
     ] = False,
     vocoder: Annotated[str, typer.Option(help="With --runtime: as in `clock-attention speak`.")] = "auto",
+    speaker: Annotated[
+        str | None, typer.Option(help=r"Of several speakers, write the voice of one. \[default: all]")
+    ] = None,
 ) -> None:
     """Export a training run as a voice, or either as an ONNX file or for the runtime without torch.
 
@@ -132,9 +146,9 @@ def export(
         if onnx and lexicon is not None:
             raise ValueError("--lexicon belongs to a voice; an ONNX file holds the acoustic model alone")
         if onnx:
-            message = write_onnx(source, target, licence, checkpoint)
+            message = write_onnx(source, target, licence, checkpoint, speaker)
         elif runtime:
-            message = write_runtime(source, target, licence, checkpoint, vocoder)
+            message = write_runtime(source, target, licence, checkpoint, vocoder, speaker)
         elif target.suffix.lower() == ".onnx":
             raise ValueError(f"{target}: a voice is a folder; for an ONNX file add --onnx")
         else:
@@ -146,15 +160,31 @@ def export(
                 half=half,
                 lexicon=lexicon,
                 consent=consent,
+                speaker=speaker,
             )
+            names = ", ".join(one.name for one in card.language.speakers)
             message = f"{target}: {card.provenance.steps} steps, validation L1 {card.provenance.valid_l1}"
+            message += f", speakers {names}" if names else ""
     except (ValueError, OSError, ImportError) as error:
         complain(error)
         raise typer.Exit(1) from None
     console.print(message, highlight=False)
 
 
-def write_runtime(source: str, target: Path, licence: str, checkpoint: str, vocoder: str) -> str:
+def one_of(voice: Voice, speaker: str | None) -> Voice:
+    """For `export`: the voice of one speaker, who must be named where there are several."""
+    if speaker is not None:
+        return voice.with_speaker(speaker)
+    if voice.speakers:
+        raise ValueError(
+            f"{voice.path}: has several speakers, and this file one: add --speaker {'|'.join(voice.speakers)}"
+        )
+    return voice
+
+
+def write_runtime(
+    source: str, target: Path, licence: str, checkpoint: str, vocoder: str, speaker: str | None = None
+) -> str:
     """For `export --runtime`: export a voice or a run for the runtime without torch; returns the message."""
     try:
         from clock_attention.runtime.export import export_runtime
@@ -163,12 +193,12 @@ def write_runtime(source: str, target: Path, licence: str, checkpoint: str, voco
     from clock_attention.speech.voice.from_run import opened_voice
 
     with opened_voice(source, checkpoint, licence=licence) as voice:
-        export_runtime(voice, target, vocoder=vocoder)
+        export_runtime(one_of(voice, speaker), target, vocoder=vocoder)
     size = sum(file.stat().st_size for file in target.iterdir()) / 1e6
     return f"{target}: {size:.1f} MB; speak with `python -m clock_attention.runtime {target} TEXT`"
 
 
-def write_onnx(source: str, target: Path, licence: str, checkpoint: str) -> str:
+def write_onnx(source: str, target: Path, licence: str, checkpoint: str, speaker: str | None = None) -> str:
     """For `export` to .onnx: export a voice or a run; returns the message for the user."""
     try:
         from clock_attention.speech.voice.onnx_export import export_onnx
@@ -177,5 +207,5 @@ def write_onnx(source: str, target: Path, licence: str, checkpoint: str) -> str:
     from clock_attention.speech.voice.from_run import opened_voice
 
     with opened_voice(source, checkpoint, licence=licence) as voice:
-        export_onnx(voice, target)
+        export_onnx(one_of(voice, speaker), target)
     return f"{target}: {target.stat().st_size / 1e6:.1f} MB, {len(voice.language.symbols)} phonemes"

@@ -149,7 +149,7 @@ def voices(
     """List the voices of the package, and those in your folders, with origin, licence and measures."""
     with clear_errors():
         table = Table()
-        for column in ("voice", "language", "origin", "licence", "WER", "DistillMOS", "MB"):
+        for column in ("voice", "language", "speakers", "origin", "licence", "WER", "DistillMOS", "MB"):
             table.add_column(column, overflow="fold")
         found = dict(shipped_voices())
         for place in folder or []:
@@ -161,7 +161,7 @@ def voices(
             try:
                 table.add_row(name, *described(read_card(path), path))
             except VoiceError as error:
-                table.add_row(name, "", str(error), "", "", "", "")
+                table.add_row(name, "", "", str(error), "", "", "", "")
         console.print(table)
 
 
@@ -174,6 +174,7 @@ def described(card: VoiceCard, path: Path) -> tuple[str, ...]:
     size = (path / "model.safetensors").stat().st_size / 1e6
     return (
         "English",  # all phonemizers so far
+        ", ".join(speaker.name for speaker in card.language.speakers) or "1",
         origin,
         provenance.licence,
         f"{100 * measures['wer']:.1f} %" if "wer" in measures else "",

@@ -100,12 +100,17 @@ class RuntimeVoice:
         return join(pieces, " ".join(piece.text for piece in pieces) if text is None else text)
 
     def stream(
-        self, text: str | None = None, *, most_seconds: float | None = None, **options: Any
+        self, text: str | None = None, *, most_seconds: float | None = None, speaker: str | None = None, **options: Any
     ) -> Iterator[RuntimeSpeech]:
         """Speak a text sentence by sentence.
 
         The options are those of `clock_attention.speech.voice.Voice.speak` but the vocoder, which is the exported one.
         """
+        if speaker is not None:
+            raise ValueError(
+                f"{self.path}: an exported voice has one speaker, so {speaker!r} cannot be chosen: export that one "
+                "with `clock-attention export --runtime VOICE FOLDER --speaker NAME`"
+            )
         request = Request.of(text, most_seconds=most_seconds, lexicon=self.lexicon, **options)
         if request.controlled and self.card.pitch_std is None:
             raise ValueError(f"{self.path}: this voice does not say what its pitch is measured in; export it again")

@@ -13,7 +13,7 @@ from clock_attention.speech.training.run import RunDescription
 from clock_attention.speech.training.transfer import symbol_rows
 from clock_attention.speech.voice.from_run import export, start_from
 from clock_attention.speech.voice.voice import Voice
-from tests.speech.corpora import tiny_store
+from tests.speech.corpora import spoken_by, tiny_store
 from tests.speech.training.runs import require_same_run
 
 TINY = [
@@ -144,3 +144,52 @@ def test_a_voice_between_the_first_weights_and_the_learned_ones(store, first, tm
             torch.testing.assert_close(tensor, share * learned[name] + (1 - share) * start.weights[name])
     with pytest.raises(ValueError, match="expected a share between 0 and 1"):
         export(tmp_path / "run", tmp_path / "voice", licence="CC0", blend=0.5)
+
+
+@pytest.fixture(scope="module")
+def several(tmp_path_factory):
+    """A run on two speakers, whose vectors differ."""
+    folder = tmp_path_factory.mktemp("several")
+    corpus = spoken_by(tiny_store(folder / "store", timed=True), ["ann", "bob"])
+    train(tiny("adversarial_weight=0", "ema=0"), corpus, folder / "run", quiet=True)
+    return folder / "run"
+
+
+def begun(tmp_path, corpus, start):
+    """The weights of a run that has hardly learned anything."""
+    train(tiny("learning_rate=1e-9", "ema=0"), corpus, tmp_path / "run", start=start, quiet=True, max_steps=1)
+    return weights(tmp_path / "run")
+
+
+def test_one_new_speaker_begins_as_the_mean_of_several(store, several, tmp_path):
+    start, found = start_from(several), begun(tmp_path, store, start_from(several))
+    assert "speaker_embedding.weight" not in found
+    table = start.weights["speaker_embedding.weight"]
+    expected = start.weights["encoder_norm.bias"] + table.mean(0)
+    torch.testing.assert_close(found["encoder_norm.bias"], expected, atol=1e-6, rtol=0)
+    torch.testing.assert_close(found["output.weight"], start.weights["output.weight"], atol=1e-6, rtol=0)
+
+
+def test_one_new_speaker_can_begin_as_one_of_several(store, several, tmp_path):
+    whole, start = start_from(several), start_from(several, speaker="bob")
+    expected = whole.weights["encoder_norm.bias"] + whole.weights["speaker_embedding.weight"][1]
+    found = begun(tmp_path, store, start)
+    torch.testing.assert_close(found["encoder_norm.bias"], expected, atol=1e-6, rtol=0)
+    with pytest.raises(ValueError, match=r"no speaker 'cleo'.*ann, bob"):
+        start_from(several, speaker="cleo")
+
+
+def test_several_speakers_begin_as_the_one_there_was(first, tmp_path):
+    corpus = spoken_by(tiny_store(tmp_path / "store", seed=1, timed=True), ["cleo", "dan"])
+    start = start_from(first)
+    found = begun(tmp_path, corpus, start)
+    assert found["speaker_embedding.weight"].abs().max() < 1e-6
+    torch.testing.assert_close(found["encoder_norm.bias"], start.weights["encoder_norm.bias"], atol=1e-6, rtol=0)
+
+
+def test_known_speakers_go_on_and_new_ones_begin_as_the_mean(several, tmp_path):
+    corpus = spoken_by(tiny_store(tmp_path / "store", seed=1, timed=True), ["cleo", "bob", "ann"])
+    start = start_from(several)
+    ann, bob = start.weights["speaker_embedding.weight"]
+    found = begun(tmp_path, corpus, start)["speaker_embedding.weight"]
+    torch.testing.assert_close(found, torch.stack([(ann + bob) / 2, bob, ann]), atol=1e-6, rtol=0)

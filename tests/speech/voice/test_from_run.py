@@ -4,9 +4,11 @@ import pytest
 import torch
 
 from clock_attention.speech.training import checkpoints as checkpoint
+from clock_attention.speech.training.config import load_preset
+from clock_attention.speech.training.loop import train
 from clock_attention.speech.voice.from_run import export
 from clock_attention.speech.voice.voice import Voice
-from tests.speech.corpora import tiny_store
+from tests.speech.corpora import spoken_by, tiny_store
 from tests.speech.voices import tiny_run
 
 
@@ -63,3 +65,22 @@ def test_half_precision_halves_the_file_and_speaks_alike(run, voice, tmp_path):
 
 def test_the_last_checkpoint_can_be_exported_too(run, tmp_path):
     assert export(run, tmp_path / "last", licence="", which="last").provenance.steps == 6
+
+
+def test_a_run_of_several_speakers_becomes_a_voice_of_all_or_of_one(tmp_path):
+    corpus = spoken_by(tiny_store(tmp_path / "store", timed=True), ["ann", "bob"])
+    sizes = ["width=16", "heads=2", "encoder_layers=1", "feed_forward=24", "prosody_width=12", "prosody_layers=1"]
+    sizes += ["decoder_width=16", "decoder_layers=1", "steps=4", "adversarial_weight=0", "pictures=0", "warmup_steps=1"]
+    train(load_preset("small").changed(sizes), corpus, tmp_path / "run", quiet=True)
+    card = export(tmp_path / "run", tmp_path / "all", licence="CC0")
+    assert [speaker.name for speaker in card.language.speakers] == ["ann", "bob"]
+    card = export(tmp_path / "run", tmp_path / "bob", licence="CC0", speaker="bob")
+    assert (card.model.speakers, card.language.speakers) == (1, ())
+    every, bob = Voice.load(tmp_path / "all").with_speaker("bob"), Voice.load(tmp_path / "bob")
+    assert bob.speakers == ()
+    assert bob.language == every.language
+    for name, tensor in bob.model.state_dict().items():
+        assert torch.equal(tensor, every.model.state_dict()[name]), name
+    with pytest.raises(ValueError, match=r"no speaker 'cleo'; choose one of ann, bob"):
+        export(tmp_path / "run", tmp_path / "cleo", licence="CC0", speaker="cleo")
+    assert not (tmp_path / "cleo").exists()

@@ -1,13 +1,15 @@
 """A voice and its decoders."""
 
+import numpy as np
 import pytest
+import torch
 
-from clock_attention.speech.text.lexicon import load_lexicon
+from clock_attention.speech.text.lexicon import Lexicon, load_lexicon
 from clock_attention.speech.voice.request import Request
 from clock_attention.speech.voice.voice import Voice
 from clock_attention.speech.voice.voice_folder import VoiceError
 from tests.speech.voice.test_synthesis import Hum
-from tests.speech.voices import tiny_voice
+from tests.speech.voices import tiny_aligned_voice, tiny_voice
 
 
 @pytest.fixture
@@ -54,3 +56,52 @@ def test_texts_that_would_last_too_long_are_refused_before_they_are_spoken(voice
 def test_several_texts_are_one_batch(voice):
     first, second = voice.utter(["One.", "Two three four."], mpr=5.0)
     assert (len(first.mel), len(second.mel)) == (round(5 * len(first.phonemes)), round(5 * len(second.phonemes)))
+
+
+@pytest.fixture(scope="module")
+def several(tmp_path_factory):
+    return Voice.load(tiny_aligned_voice(tmp_path_factory.mktemp("several") / "duo", speakers=("ann", "bob")))
+
+
+def test_each_speaker_speaks_for_themselves(several):
+    hum = Hum(several.language.mel)
+    assert several.speakers == ("ann", "bob")
+    first, ann, bob = (several.speak("One two.", vocoder=hum, speaker=name) for name in (None, "ann", "bob"))
+    assert torch.equal(first.mel, ann.mel), "the first one speaks unless another is chosen"
+    assert bob.mel.shape != ann.mel.shape or not torch.allclose(bob.mel, ann.mel)
+    chosen = several.with_speaker("bob")
+    assert torch.equal(chosen.speak("One two.", vocoder=hum).mel, bob.mel)
+    assert torch.equal(
+        torch.cat([piece.mel for piece in several.stream("One two.", vocoder=hum, speaker="bob")]), bob.mel
+    )
+    assert torch.equal(chosen.with_speaker("ann").speak("One two.", vocoder=hum).mel, ann.mel)
+
+
+def test_a_speaker_has_statistics_of_their_own(several):
+    bob = several.with_speaker("bob")
+    assert (bob.speaker, several.speaker) == ("bob", "ann")
+    assert (bob.language.mean[0], several.language.mean[0]) == (-6.0, -5.0)
+    assert bob.language.prosody.pitch_std == pytest.approx(0.3)
+    assert bob.identity != several.identity
+    assert bob.with_lexicon(Lexicon({"Siobhan": "/ʃɪˈvɔːn/"})).speaker == "bob"
+
+
+def test_speakers_that_are_not_there_are_named(several, voice):
+    with pytest.raises(VoiceError, match=r"no speaker 'cleo'; choose one of ann, bob"):
+        several.speak("One.", speaker="cleo")
+    assert voice.speakers == ()
+    with pytest.raises(VoiceError, match=r"one speaker: leave out the speaker \(got 'ann'\)"):
+        voice.speak("One.", speaker="ann")
+
+
+def test_one_speaker_of_several_as_an_onnx_file_sounds_the_same(several):
+    onnxruntime = pytest.importorskip("onnxruntime")
+    from clock_attention.speech.voice.onnx_export import onnx_model
+
+    bob = several.with_speaker("bob")
+    utterance = bob.utter(["One two."])[0]
+    tokens, lengths = bob.batch_tokens([bob.phonemizer("One two.")])
+    session = onnxruntime.InferenceSession(onnx_model(bob).SerializeToString())
+    given = {"tokens": tokens.numpy(), "token_lengths": lengths.numpy()}
+    mel = session.run(["mel"], {**given, "frames": np.array([0]), "pace": np.ones(1, np.float32)})[0][0]
+    np.testing.assert_allclose(mel[6:], utterance.mel.numpy()[6:], atol=2e-3)  # the onset is quieted afterwards

@@ -10,7 +10,7 @@ from safetensors.torch import load_file, save_file
 from clock_attention.speech.voice.from_run import export
 from clock_attention.speech.voice.voice import Voice
 from clock_attention.speech.voice.voice_folder import VoiceError
-from tests.speech.voices import tiny_run
+from tests.speech.voices import tiny_aligned_voice, tiny_run
 
 
 @pytest.fixture(scope="module")
@@ -82,3 +82,26 @@ def test_nothing_in_a_voice_or_a_checkpoint_is_ever_run(run, voice, tmp_path, ca
     with pytest.raises(ValueError, match="not a checkpoint of this program"):
         export(run, tmp_path / "out", licence="", which=str(path))
     assert "exploded" not in capsys.readouterr().out
+
+
+def test_a_card_with_other_speakers_than_its_model_is_refused(tmp_path):
+    folder = tiny_aligned_voice(tmp_path / "duo", speakers=("ann", "bob"))
+    assert Voice.load(folder).speakers == ("ann", "bob")
+    edit(folder, lambda card: card["model"].update(speakers=3))
+    with pytest.raises(VoiceError, match="a model for 3 speakers, but names and statistics of 2"):
+        Voice.load(folder)
+    edit(folder, lambda card: card["model"].update(speakers=2))
+    edit(folder, lambda card: card["language"]["speakers"].pop())
+    with pytest.raises(VoiceError, match="several different names, or none"):
+        Voice.load(folder)
+
+
+@pytest.mark.parametrize("name", ["default", "kathleen"])
+def test_voices_of_one_speaker_are_as_they_were(name):
+    """Outputs, weights and cards of the package's voices do not know of speakers."""
+    voice = Voice.load(name)
+    assert voice.speakers == ()
+    assert voice.speaker is None
+    assert not [key for key in voice.model.state_dict() if "speaker" in key]
+    assert "speaker" not in voice.card.model_dump_json()
+    assert voice.identity == (voice.card.weights_sha256 or str(voice.path))

@@ -94,8 +94,8 @@ class VoiceSystem:
         self.name = (name or voice.path.name) + " (whole)" * whole
         self.longest = ENDLESS if whole else voice.longest_phrase
         weights = hashlib.sha256((voice.path / WEIGHTS).read_bytes()).hexdigest()
-        card = voice.card
-        self.fingerprint = digest(weights, card.model.model_dump(mode="json"), card.language.model_dump(mode="json"))
+        model, language = voice.card.model, voice.language
+        self.fingerprint = digest(weights, model.model_dump(mode="json"), language.model_dump(mode="json"))
         self.phonemes = lru_cache(maxsize=4096)(voice.phonemizer.__call__)
 
     def at(self, length: Length) -> VoiceSystem:

@@ -164,4 +164,4 @@ def voice_name(voice: Voice, vocoder: str | Path | Vocoder) -> str:
     """For files of slots: what tells two voices apart."""
     lexicon = sorted(voice.lexicon.entries.items()) if voice.lexicon is not None else []
     sound = vocoder if isinstance(vocoder, str | Path) else vocoder.fingerprint
-    return f"{voice.card.weights_sha256 or voice.path}:{sound}:{hashlib.sha256(repr(lexicon).encode()).hexdigest()}"
+    return f"{voice.identity}:{sound}:{hashlib.sha256(repr(lexicon).encode()).hexdigest()}"

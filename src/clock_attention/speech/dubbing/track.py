@@ -34,6 +34,7 @@ class DubOptions:
     """How a track is dubbed."""
 
     voice: str = "default"
+    speaker: str | None = None  # of a voice with several
     lexicon: Path | None = None
     vocoder: str | Path | Vocoder = "auto"
     delivery: Delivery = field(default_factory=Delivery)
@@ -106,6 +107,8 @@ def opened(options: DubOptions) -> Voice:
     from clock_attention.speech.voice.voice import Voice
 
     voice = Voice.load(options.voice)
+    if options.speaker is not None:
+        voice = voice.with_speaker(options.speaker)
     if voice.card.model.autoregressive:
         raise ValueError(f"{options.voice}: an autoregressive voice cannot promise a duration; use a parallel one")
     return voice if options.lexicon is None else voice.with_lexicon(options.lexicon)

@@ -68,7 +68,7 @@ def speak_book(
         spoken: list[SpokenChapter] = []
         start = 0.0
         for number, chapter in enumerate(chapters, start=1):
-            parts = [chapter.text, voice.card.weights_sha256, ready.fingerprint, form, timestamps, number, options]
+            parts = [chapter.text, voice.identity, ready.fingerprint, form, timestamps, number, options]
             key = hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()[:16]
             name = f"{number:03d}-{slug(chapter.title)}"
             sound, times = folder / (name + form), folder / (name + timestamps)

@@ -13,6 +13,7 @@ from safetensors.torch import save_file
 
 from clock_attention import __version__
 from clock_attention.files import replacing, write_atomically
+from clock_attention.speech.model.aligned import SPEAKERS, one_speaker
 from clock_attention.speech.model.build import build_model, expected_weights
 from clock_attention.speech.text.lexicon import load_lexicon
 from clock_attention.speech.training.progress import read_log
@@ -42,6 +43,7 @@ def export(
     start: Start | None = None,
     blend: float = 1.0,
     energy_spread: float = 1.0,
+    speaker: str | None = None,
 ) -> VoiceCard:
     """Export a training run as a voice: its weights, averaged ones where it has them, and all it takes to use them.
 
@@ -52,6 +54,7 @@ def export(
         consent: of a person's voice, who speaks and that they agree.
         start: what the run began with; needed to blend.
         blend: share of the run's weights, 0 … 1; the rest are those of `start`.
+        speaker: of a run with several: the voice of this one alone, instead of all.
         energy_spread: of models with energies: how much more the predicted ones are to differ from their mean.
     """
     from clock_attention.speech.training import checkpoints as checkpoint
@@ -73,9 +76,17 @@ def export(
         weights = start.blended(weights, build_model(description.config.model), description.language, blend)
     if energy_spread != 1:
         weights = spread_energies(weights, energy_spread)
+    model, language = description.config.model, description.language
+    if speaker is not None:
+        names = [one.name for one in language.speakers]
+        if speaker not in names:
+            known = f"choose one of {', '.join(names)}" if names else "it has one speaker: leave out the speaker"
+            raise ValueError(f"{run}: no speaker {speaker!r}; {known}")
+        weights = one_speaker(weights, weights[SPEAKERS][names.index(speaker)])
+        model, language = model.model_copy(update={"speakers": 1}), language.of_speaker(speaker)
     card = VoiceCard(
-        model=description.config.model,
-        language=description.language,
+        model=model,
+        language=language,
         provenance=Provenance(
             corpus=description.source,
             licence=licence,
@@ -130,8 +141,15 @@ def opened_voice(
         yield Voice.load(path, device)
 
 
-def start_from(path: str | Path, checkpoint: str = "last") -> Start:
-    """A voice, by folder or name, or a training run, as the start of another training."""
+def start_from(path: str | Path, checkpoint: str = "last", speaker: str | None = None) -> Start:
+    """A voice, by folder or name, or a training run, as the start of another training.
+
+    With a `speaker`, one with several is taken as the voice of this one.
+    """
     with opened_voice(path, checkpoint) as voice:
-        weights = {name: tensor.clone() for name, tensor in voice.model.state_dict().items()}
-        return Start(Path(path).name, voice.card.model, voice.language, weights)
+        model, language = voice.all_speakers or voice.model, voice.card.language
+        if speaker is not None:
+            voice = voice.with_speaker(speaker)
+            model, language = voice.model, voice.language
+        weights = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+        return Start(Path(path).name, model.config, language, weights)

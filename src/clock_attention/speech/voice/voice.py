@@ -58,6 +58,7 @@ class Voice(VoiceFolder):
         seed: int = 0,
         vocoder: str | Path | Vocoder = "auto",
         pause: float = PAUSE,
+        speaker: str | None = None,
     ) -> Speech:
         """Speak a text as one piece.
 
@@ -78,6 +79,8 @@ class Voice(VoiceFolder):
             vocoder: a name or path for `load_vocoder`, or a vocoder.
             pause: seconds between sentences at natural pace, and 2.5 times as many between paragraphs; they scale with
                 the speech.
+            speaker: of a voice with several (`voice.speakers`): who is to speak; None: the one chosen with
+                `with_speaker`, or the first.
         """
         request = Request.of(
             text,
@@ -94,7 +97,8 @@ class Voice(VoiceFolder):
             pause=pause,
             lexicon=self.lexicon,
         )
-        return join(list(self.perform(request, vocoder)), request.text)
+        voice = self if speaker is None else self.with_speaker(speaker)
+        return join(list(voice.perform(request, vocoder)), request.text)
 
     def stream(
         self,
@@ -102,6 +106,7 @@ class Voice(VoiceFolder):
         *,
         vocoder: str | Path | Vocoder = "auto",
         most_seconds: float | None = None,
+        speaker: str | None = None,
         **options: Any,
     ) -> Iterator[Speech]:
         """Speak a text sentence by sentence, with the options of `speak`; end to end, the pieces are the whole.
@@ -109,7 +114,8 @@ class Voice(VoiceFolder):
         A text that will last longer than `most_seconds` is refused before any of it is spoken.
         """
         request = Request.of(text, most_seconds=most_seconds, lexicon=self.lexicon, **options)
-        return self.perform(request, vocoder)
+        voice = self if speaker is None else self.with_speaker(speaker)
+        return voice.perform(request, vocoder)
 
     def perform(
         self,

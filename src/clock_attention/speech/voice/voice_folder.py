@@ -86,6 +86,10 @@ class VoiceFolder:
     model: AcousticModel
     path: Path
     lexicon: Lexicon | None = None  # wins over the built-in names
+    speaker: str | None = None  # of a voice with several: whom `model` and `language` are of
+    all_speakers: AlignedModel | None = field(
+        default=None, repr=False, compare=False
+    )  # with the vectors of all speakers
     _vocoders: dict[str, Vocoder] = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
@@ -120,11 +124,39 @@ class VoiceFolder:
             for attention in model.clock_layers:
                 # Loading the compiled kernel takes two seconds and saves a few milliseconds a sentence.
                 attention.impl = "portable"
-        return cls(card, model.eval().requires_grad_(False), folder, read_lexicon(folder))
+        model.eval().requires_grad_(False)
+        if card.language.speakers:
+            assert isinstance(model, AlignedModel)  # by read_card
+            voice = cls(card, model, folder, read_lexicon(folder), all_speakers=model)
+            return voice.with_speaker(voice.speakers[0])
+        return cls(card, model, folder, read_lexicon(folder))
 
     @property
+    def speakers(self) -> tuple[str, ...]:
+        """Names of a voice's speakers, the first of whom speaks unless another is chosen; none where there is one."""
+        return tuple(speaker.name for speaker in self.card.language.speakers)
+
+    def with_speaker(self, name: str) -> Self:
+        """This voice with another of its speakers. Takes no time and no memory."""
+        if self.all_speakers is None:
+            raise VoiceError(f"{self.path}: this voice has one speaker: leave out the speaker (got {name!r})")
+        if name not in self.speakers:
+            raise VoiceError(
+                f"{self.path}: this voice has no speaker {name!r}; choose one of {', '.join(self.speakers)}"
+            )
+        return replace(self, model=self.all_speakers.of_speaker(self.speakers.index(name)), speaker=name)
+
+    @property
+    def identity(self) -> str:
+        """What tells two voices and speakers apart: the check sum of the weights, and the speaker's name."""
+        weights = self.card.weights_sha256 or str(self.path)
+        return weights if self.speaker is None else f"{weights}:{self.speaker}"
+
+    @cached_property
     def language(self) -> Language:
-        return self.card.language
+        """Inventory, mel and statistics of the voice, of the speaker that was chosen."""
+        language = self.card.language
+        return language if self.speaker is None else language.of_speaker(self.speaker)
 
     @property
     def longest_phrase(self) -> int:
@@ -244,6 +276,11 @@ def read_card(folder: Path) -> VoiceCard:
         raise VoiceError(
             f"{folder / CARD}: a model for {card.model.symbols} symbols and {card.model.mels} mel bins, but an "
             f"inventory of {len(card.language.symbols)} symbols and a mel of {card.language.mel.n_mels} bins"
+        )
+    if getattr(card.model, "speakers", 1) != max(1, len(card.language.speakers)):
+        raise VoiceError(
+            f"{folder / CARD}: a model for {getattr(card.model, 'speakers', 1)} speakers, but names and statistics of "
+            f"{len(card.language.speakers)}: export the voice again"
         )
     return card
 
