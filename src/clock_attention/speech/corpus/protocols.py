@@ -44,11 +44,6 @@ class Features(Protocol):
 class TimedFeatures(Features, Protocol):
     """Protocol of a corpus that was aligned: where each token is, and the pitch of each frame."""
 
-    pitch_mean: float
-    pitch_std: float
-    energy_mean: float
-    energy_std: float
-
     def durations(self, index: int) -> Tensor: ...
     def pitch(self, index: int) -> Tensor: ...
 
