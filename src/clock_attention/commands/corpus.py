@@ -250,6 +250,7 @@ def name(
 
 
 def check_speaker(name: str) -> None:
+    """For `corpus`: refuse a speaker's name that a table or a terminal could misread."""
     if name and (fault := id_fault(name)):
         raise ValueError(f"speaker {name!r}: expected a plain name ({fault})")
 
@@ -310,6 +311,7 @@ def stats(
 
 
 def show_speakers(store: FeatureStore, statistics: CorpusStatistics) -> None:
+    """For `corpus stats`: hours, pace and pitch of the speakers, where the store names them."""
     if not statistics.speakers:
         return
     table = Table()
