@@ -4,9 +4,10 @@
     python benchmarks/triton_resources.py --only sm_80 --widths 64               # a part, to standard output
 
 Each kernel is compiled for A100 (sm_80), H100 (sm_90), B200 (sm_100) and MI300 (gfx942) with the tile sizes that
-`kernels/triton/geometry.py` gives it, for each head width, in fp32, bf16 and fp16, plain ("plain") and with all that
-costs resources at once ("full": content of the head's width, the log-variance term, gradients of the weights, both
-masks). The budget: 0 bytes spilled and at least 25 % of a multiprocessor's threads resident. Exit code 1 if exceeded.
+`kernels/triton/geometry.py` gives it, for each head width, in fp32, bf16 and fp16: without options ("plain"), with
+content of the head's width ("content"), and with all that costs resources at once ("full": content, the log-variance
+term, gradients of the weights, both masks). The budget: 0 bytes spilled and at least 25 % of a multiprocessor's threads
+resident. Exit code 1 if exceeded.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ TARGETS = {
 }
 WIDTHS = (8, 16, 32, 64, 128, 256)
 DTYPES = ("fp32", "bf16", "fp16")
+OPTIONS = ("plain", "content", "full")
 LEAST_OCCUPANCY = 0.25
 
 
@@ -55,6 +57,7 @@ CHIPS = {
     "gfx942": Chip(32, 512, 64 * 1024),
 }
 ELEMENTS = ("value", "grad_value", "content", "key_content", "grad_content")
+CONTENTS = ("content", "key_content")
 WHOLE = ("heads", "queries", "keys", "tiles", "key_tiles", "steps", "halvings", "width", "value_width",
          "content_width")  # fmt: skip
 REAL = ("spread", "eps", "tolerance")
@@ -62,7 +65,9 @@ TYPES = {"clock": "*fp64", "grad_clock": "*fp64", "grad_scale": "*fp64", "fill":
          "ranges": "*i32", "key_counts": "*i32", "live": "*u8", "key_live": "*u8"}  # fmt: skip
 
 
-def argument_type(name: str, dtype: str) -> str:
+def argument_type(name: str, dtype: str, content: bool) -> str:
+    if name in CONTENTS and not content:
+        return "*fp64"  # the clock stands where there is none
     if name in WHOLE or re.fullmatch(r".*_[bhs]", name):
         return "i32"
     if name in REAL:
@@ -70,14 +75,14 @@ def argument_type(name: str, dtype: str) -> str:
     return TYPES.get(name) or (f"*{dtype}" if name in ELEMENTS else "*fp32")
 
 
-def kernels(width: int, full: bool, target: str, dtype: str) -> dict[str, tuple[Any, dict[str, Any], dict[str, int]]]:
+def kernels(width: int, options: str, target: str, dtype: str) -> dict[str, tuple[Any, dict[str, Any], dict[str, int]]]:
     """Every kernel with its constants and launch options."""
     import torch
 
     from clock_attention.kernels.triton import backward_keys, backward_queries, forward, geometry, readings, step
     from clock_attention.kernels.triton.meeting import CHUNK, FIELDS
 
-    content = width if full else 0
+    content, full = 0 if options == "plain" else width, options == "full"
     element = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}[dtype]
     cut = geometry.tile_geometry(width, width, content, element)
     limit = {} if target.startswith("gfx") else {"maxnreg": geometry.REGISTERS}
@@ -92,12 +97,13 @@ def kernels(width: int, full: bool, target: str, dtype: str) -> dict[str, tuple[
     by_query, by_key = backward_queries.query_gradients, backward_keys.key_gradients
     found = {
         "read_clock": (readings.read_clock, geometry.READING_WARPS, {}),
+        "read_clock of keys": (readings.read_clock, geometry.READING_WARPS, {"BLOCK": cut.keys, "FIELDS": 1}),
         "choose_tiles": (readings.choose_tiles, geometry.choosing_warps(width), {}),
         "attend_tile": (forward.attend_tile, cut.forward_warps, {}),
         "write_weights": (forward.write_weights, cut.forward_warps, {}),
-        **{part_name("query_gradients", p): (by_query, cut.query_warps, p) for p in cut.query_parts(full)},
+        **{part_name("query_gradients", p): (by_query, cut.query_warps, p) for p in cut.query_parts(content > 0)},
         "far_scales": (backward_queries.far_scales, cut.key_warps, {}),
-        **{part_name("key_gradients", p): (by_key, cut.key_warps, p) for p in cut.key_parts(full)},
+        **{part_name("key_gradients", p): (by_key, cut.key_warps, p) for p in cut.key_parts(content > 0)},
         "attend_step": (step.attend_step, geometry.STEP_WARPS, {"BLOCK": 1, "KEY_BLOCK": geometry.step_keys(width)}),
     }
     tile = {"BLOCK": cut.queries, "KEY_BLOCK": cut.keys}
@@ -112,6 +118,14 @@ def part_name(kernel: str, part: dict[str, bool]) -> str:
     return f"{kernel} of {' and '.join(name.lower() for name, on in part.items() if on)}"
 
 
+def signature_of(kernel: Any, constants: dict[str, Any], dtype: str) -> dict[str, str]:
+    """The type of every argument."""
+    content = constants["CONTENT"] > 0
+    return {
+        name: "constexpr" if name in constants else argument_type(name, dtype, content) for name in kernel.arg_names
+    }
+
+
 def compile_kernel(
     kernel: Any, constants: dict[str, Any], options: dict[str, int], target: str, dtype: str
 ) -> tuple[Any, str]:
@@ -122,7 +136,7 @@ def compile_kernel(
 
     names = kernel.arg_names
     constants = {name: value for name, value in constants.items() if name in names}
-    signature = {name: "constexpr" if name in constants else argument_type(name, dtype) for name in names}
+    signature = signature_of(kernel, constants, dtype)
     # As at run time: torch's allocations are aligned, and so is every stride of a head whose width is a multiple of 16.
     aligned = {
         (place,): [["tt.divisibility", 16]]
@@ -193,9 +207,9 @@ def variants() -> dict[tuple[Any, ...], str]:
     """The identity of every row of a whole table, and its fingerprint."""
     sources = digest(SOURCES)
     return {
-        (name, target, dtype, width, "full" if full else "plain"): fingerprint(sources, constants, options)
-        for target, dtype, width, full in itertools.product(TARGETS, DTYPES, WIDTHS, (False, True))
-        for name, (_, constants, options) in kernels(width, full, target, dtype).items()
+        (name, target, dtype, width, options): fingerprint(sources, constants, launch)
+        for target, dtype, width, options in itertools.product(TARGETS, DTYPES, WIDTHS, OPTIONS)
+        for name, (_, constants, launch) in kernels(width, options, target, dtype).items()
     }
 
 
@@ -205,28 +219,35 @@ def identity(row: dict[str, Any]) -> tuple[Any, ...]:
 
 def write(path: Path, table: dict[str, Any]) -> None:
     temporary = path.with_suffix(f".{os.getpid()}")
-    temporary.write_text(json.dumps(table, indent=0))
+    lines = ",\n".join(map(json.dumps, table["rows"]))
+    temporary.write_text(f'{{"triton": "{table["triton"]}", "rows": [\n{lines}\n]}}\n')
     temporary.replace(path)
 
 
 def measure(
-    target: str, dtype: str, width: int, full: bool, only: list[str] | None, done: set[tuple[Any, ...]]
-) -> Iterator[dict[str, Any]]:
+    target: str, dtype: str, width: int, options: str, only: list[str] | None, done: set[tuple[Any, ...]],
+    known: dict[str, tuple[int, int, int]],
+) -> Iterator[dict[str, Any]]:  # fmt: skip
+    """A row for every kernel that is not done. `known` keeps what was compiled: variants can differ in name alone."""
     sources = digest(SOURCES)
-    for name, (kernel, constants, options) in kernels(width, full, target, dtype).items():
-        if (only and name not in only) or (name, target, dtype, width, "full" if full else "plain") in done:
+    for name, (kernel, constants, launch) in kernels(width, options, target, dtype).items():
+        if (only and name not in only) or (name, target, dtype, width, options) in done:
             continue
         started = time.process_time()
-        compiled, log = compile_kernel(kernel, constants, options, target, dtype)
-        registers, spilled = amd_usage(compiled) if target.startswith("gfx") else nvidia_usage(log)
-        shared, warps = compiled.metadata.shared, options["num_warps"]
+        own = {name: value for name, value in constants.items() if name in kernel.arg_names}
+        same = repr((name.partition(" of ")[0], target, own, signature_of(kernel, own, dtype), launch))
+        if same not in known:
+            compiled, log = compile_kernel(kernel, constants, launch, target, dtype)
+            usage = amd_usage(compiled) if target.startswith("gfx") else nvidia_usage(log)
+            known[same] = (*usage, compiled.metadata.shared)
+        (registers, spilled, shared), warps = known[same], launch["num_warps"]
         yield {
-            "kernel": name, "target": target, "dtype": dtype, "width": width, "options": "full" if full else "plain",
+            "kernel": name, "target": target, "dtype": dtype, "width": width, "options": options,
             "tile": f"{constants['BLOCK']}x{constants['KEY_BLOCK']}", "warps": warps, "registers": registers,
             "shared": shared, "spilled": spilled,
             "occupancy": round(occupancy(target, registers, shared, warps), 3),
             "seconds": round(time.process_time() - started, 2),
-            "sources": fingerprint(sources, constants, options),
+            "sources": fingerprint(sources, constants, launch),
         }  # fmt: skip
 
 
@@ -239,7 +260,7 @@ def main() -> int:
     parser.add_argument("--only", nargs="*", default=list(TARGETS), choices=list(TARGETS))
     parser.add_argument("--widths", nargs="*", type=int, default=list(WIDTHS))
     parser.add_argument("--dtypes", nargs="*", default=list(DTYPES), choices=DTYPES)
-    parser.add_argument("--options", nargs="*", default=["plain", "full"], choices=["plain", "full"])
+    parser.add_argument("--options", nargs="*", default=list(OPTIONS), choices=OPTIONS)
     parser.add_argument("--kernels", nargs="*")
     parser.add_argument("--out", type=Path)
     arguments = parser.parse_args()
@@ -253,11 +274,12 @@ def main() -> int:
         wanted = variants() if known["triton"] == triton.__version__ else {}
         rows = [row for row in known["rows"] if row.get("sources") == wanted.get(identity(row), "none")]
     done = {identity(row) for row in rows}
+    known_usage: dict[str, tuple[int, int, int]] = {}
     for target in arguments.only:
         for width in arguments.widths:
             for dtype in arguments.dtypes:
                 for options in arguments.options:
-                    for row in measure(target, dtype, width, options == "full", arguments.kernels, done):
+                    for row in measure(target, dtype, width, options, arguments.kernels, done, known_usage):
                         rows.append(row)
                         mark = "" if within_budget(row) else "  OVER BUDGET"
                         print(" ".join(f"{key}={value}" for key, value in row.items()) + mark, flush=True)

@@ -174,9 +174,12 @@ def test_a_step_that_needs_gradients_has_them():
 def test_what_it_cannot_serve_raises_by_name():
     query, key, value = features((1, 1, 4, 3, 2, 2), 0, torch.float32)
     wide = torch.zeros(1, 1, 4, 300)
+    many, long = (torch.zeros(1).expand(shape) for shape in ((70_000, 1, 4, 2), (1, 1, 50_000, 2)))
     for reason, call in (
         ("attn_mask", lambda: clock_attention(query, key, value, attn_mask=torch.zeros(4, 3), **TRITON)),
         ("fp64", lambda: clock_attention(query.double(), key.double(), value.double(), **TRITON)),
+        ("70000 sequences", lambda: clock_attention(many, many, many, **TRITON)),
+        ("32 bits", lambda: clock_attention(long, long, long, impl="triton", return_weights=True)),
         ("300 channels", lambda: clock_attention(wide, wide, wide, **TRITON)),
         ("scores", lambda: clock_attention(query, key, value, content=torch.zeros(1, 1, 4, 3), **TRITON)),
         ("logits", lambda: clock_attention(query, key, value, return_logits=True, **TRITON)),

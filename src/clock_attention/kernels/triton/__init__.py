@@ -40,6 +40,14 @@ def refusal(inputs: AttentionInputs, options: ClockOptions, wanted: Wanted) -> s
     widest = max(x.shape[-1] for x in features)
     if widest > geometry.WIDEST:
         return f"a head is {widest} channels wide, and tiles hold at most {geometry.WIDEST}"
+    batch, heads = inputs.query.shape[:2]
+    if max(batch, heads) > geometry.MOST_ITEMS:
+        return f"there are {batch} sequences of {heads} heads, and a grid holds at most {geometry.MOST_ITEMS} of each"
+    most = max(heads * x.shape[2] * x.shape[3] for x in features)
+    if wanted.weights:
+        most = max(most, inputs.query.shape[2] * inputs.key.shape[2])
+    if most > geometry.MOST_ELEMENTS:
+        return f"a sequence has {most} elements, and 32 bits address {geometry.MOST_ELEMENTS}"
     if torch._C._are_functorch_transforms_active() or torch.autograd.forward_ad._current_level >= 0:
         return "a torch.func transform or forward-mode differentiation is active, which it does not support"
     return None

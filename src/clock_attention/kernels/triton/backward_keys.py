@@ -63,7 +63,7 @@ def key_gradients(
 ):  # fmt: skip
     """One tile of keys against the query tiles that read it: ∂/∂v (VALUES), ∂/∂λ_t and ∂/∂A_Y(t) (CLOCKS), ∂/∂content
     (CONTENTS). Tiles lie (T, S)."""
-    key_tile, item, batch, head = program_place(key_tiles, heads)
+    key_tile, item, batch, head = program_place(heads)
     offsets, anchors, records, ranges, key_offsets, key_anchors, key_variances, length, key_length = clocks_of_head(
         item, offsets, anchors, records, ranges, key_offsets, key_anchors, key_variances, tiles, key_tiles,
         WIDTH, FIELDS, BLOCK, KEY_BLOCK,
@@ -73,7 +73,7 @@ def key_gradients(
     inside = rows < keys
     value = of_head(value, batch, value_b, head, value_h)
     grad_out = of_head(grad_out, batch, grad_out_b, head, grad_out_h)
-    softmax += item * SOFTMAX * queries
+    softmax += item * (SOFTMAX * queries)
     scale = tl.load(scales + head)
     _, key_alive = own_variance(key_variances + rows)
     if CONTENT > 0:
@@ -116,7 +116,7 @@ def key_gradients(
         weights = known_weights(logits, floor[None, :], peak[None, :], share[None, :], allowed)
         if CLOCKS or CONTENTS:
             if WEIGHTS:
-                places = grad_weights + item * queries * keys + (cols[None, :] * keys + rows[:, None])
+                places = grad_weights + item * (queries * keys) + (cols[None, :] * keys + rows[:, None])
                 slope += tl.load(places, mask=allowed, other=0.0)
             pull = tl.load(records + EVEN_PULL * length + cols, mask=alive, other=0.0)
             by_logit = tl.where(weights == 0.0, 0.0, weights * (slope - pull[None, :]))
@@ -138,11 +138,11 @@ def key_gradients(
                 upstream = upstream.to(value.dtype.element_ty)
                 by_value += tl.dot(weights.to(value.dtype.element_ty), upstream, input_precision=PRECISION)
     if VALUES:
-        store_rows(grad_value + item * keys * VALUE, rows, inside, key_alive, by_value, VALUE, BLOCK_VALUE)
+        store_rows(grad_value + item * (keys * VALUE), rows, inside, key_alive, by_value, VALUE, BLOCK_VALUE)
     if CLOCKS:
         own = tile_readings(key_offsets, key_anchors, key_anchors, rows, key_length, WIDTH, BLOCK_WIDTH)
         by_clock = 2.0 * (by_clock - mass[:, None] * own)
-        store_rows(grad_clock + item * keys * WIDTH, rows, inside, key_alive, by_clock, WIDTH, BLOCK_WIDTH)
+        store_rows(grad_clock + item * (keys * WIDTH), rows, inside, key_alive, by_clock, WIDTH, BLOCK_WIDTH)
         tl.store(grad_variance + item * keys + rows, tl.where(key_alive, by_variance, 0.0), mask=inside)
     if CONTENTS:
-        store_rows(grad_content + item * keys * CONTENT, rows, inside, key_alive, by_content, CONTENT, BLOCK_CONTENT)
+        store_rows(grad_content + item * (keys * CONTENT), rows, inside, key_alive, by_content, CONTENT, BLOCK_CONTENT)

@@ -75,8 +75,8 @@ def row_slopes(
     if CONTENT > 0:
         logits += evidence
     floor = tl.load(records + FLOOR * length + rows)
-    peak = tl.load(softmax + PEAK * queries, mask=alive, other=0.0)
-    share = tl.load(softmax + SHARE * queries, mask=alive, other=0.0)
+    peak = tl.load(softmax + PEAK * queries + rows, mask=alive, other=0.0)
+    share = tl.load(softmax + SHARE * queries + rows, mask=alive, other=0.0)
     weights = known_weights(logits, floor[:, None], peak[:, None], share[:, None], allowed)
     if WEIGHTS:
         slope += tl.load(grad_weights + (rows[:, None] * keys + cols[None, :]), mask=allowed, other=0.0)
@@ -100,7 +100,7 @@ def query_gradients(
 ):  # fmt: skip
     """One tile of queries: Σ_t p dp for the other kernels, ∂/∂λ_s, ∂/∂A_X(s) and its part of ∂/∂scale (CLOCKS), and
     ∂/∂content (CONTENTS)."""
-    tile, item, batch, head = program_place(tiles, heads)
+    tile, item, batch, head = program_place(heads)
     offsets, anchors, records, ranges, key_offsets, key_anchors, key_variances, length, key_length = clocks_of_head(
         item, offsets, anchors, records, ranges, key_offsets, key_anchors, key_variances, tiles, key_tiles,
         WIDTH, FIELDS, BLOCK, KEY_BLOCK,
@@ -109,20 +109,22 @@ def query_gradients(
     rows = tile * BLOCK + tl.arange(0, BLOCK)
     inside = rows < queries
     value = of_head(value, batch, value_b, head, value_h)
-    out = of_head(out, batch, out_b, head, out_h)
     grad_out = of_head(grad_out, batch, grad_out_b, head, grad_out_h)
-    softmax += item * SOFTMAX * queries + rows
+    softmax += item * (SOFTMAX * queries)
     scale = tl.load(scales + head)
     _, alive = own_variance(records + VARIANCE * length + rows)
-    # Where one key has all the weight, this equals its slope to the last bit and nothing is left to be magnified.
-    pull = row_products(
-        grad_out, grad_out_s, out, out_s, rows, alive, value_width, value.dtype.element_ty, BLOCK, CHANNELS, PRECISION
-    )
     if WEIGHTS:
-        grad_weights += item * queries * keys
-        pull += tl.load(weights_pull + item * queries + rows, mask=alive, other=0.0)
-    tl.store(records + PULL * length + rows, pull)
-    tl.debug_barrier()  # read below by other threads of this program
+        grad_weights += item * (queries * keys)
+    if CLOCKS:
+        # Where one key has all the weight, this equals its slope to the last bit and nothing is left to be magnified.
+        pull = row_products(
+            grad_out, grad_out_s, of_head(out, batch, out_b, head, out_h), out_s, rows, alive, value_width,
+            value.dtype.element_ty, BLOCK, CHANNELS, PRECISION,
+        )  # fmt: skip
+        if WEIGHTS:
+            pull += tl.load(weights_pull + item * queries + rows, mask=alive, other=0.0)
+        tl.store(records + PULL * length + rows, pull)
+        tl.debug_barrier()  # read below by other threads of this program
     if CONTENT > 0:
         content = of_head(content, batch, content_b, head, content_h)
         key_content = of_head(key_content, batch, key_content_b, head, key_content_h)
@@ -144,7 +146,7 @@ def query_gradients(
         if CLOCKS:
             by_score = by_logit * scale
             # A row's ∂/∂logit add to 0 but for rounding, which large scores would magnify: hence from their mean.
-            beyond = score - tl.load(softmax + MEAN * queries, mask=alive, other=0.0)[:, None]
+            beyond = score - tl.load(softmax + MEAN * queries + rows, mask=alive, other=0.0)[:, None]
             by_scale += tl.sum(tl.where(by_logit == 0.0, 0.0, by_logit * beyond), 1)
             slope = variance_slope(nearness, sigma2, denominator, spread, LOG_TERM)
             # So are the slopes, once their mean is known: in a row of large ones the rounding of `pull` would show.
@@ -165,13 +167,13 @@ def query_gradients(
     if CLOCKS:
         own = tile_readings(offsets, anchors, anchors, rows, length, WIDTH, BLOCK_WIDTH)
         by_clock = 2.0 * (by_clock - mass[:, None] * own)
-        store_rows(grad_clock + item * queries * WIDTH, rows, inside, alive, by_clock, WIDTH, BLOCK_WIDTH)
+        store_rows(grad_clock + item * (queries * WIDTH), rows, inside, alive, by_clock, WIDTH, BLOCK_WIDTH)
         by_variance = scale * (by_variance - slack * mean_slope)
         tl.store(grad_variance + item * queries + rows, tl.where(alive, by_variance, 0.0), mask=inside)
         tl.store(records + EVEN_PULL * length + rows, tl.load(records + PULL * length + rows) + slack)
         tl.store(grad_scale + item * tiles + tile, tl.sum(by_scale.to(tl.float64), 0))
     if CONTENTS:
-        store_rows(grad_content + item * queries * CONTENT, rows, inside, alive, by_content, CONTENT, BLOCK_CONTENT)
+        store_rows(grad_content + item * (queries * CONTENT), rows, inside, alive, by_content, CONTENT, BLOCK_CONTENT)
 
 
 @triton.jit
@@ -189,10 +191,10 @@ def far_scales(
     Their scores are in the hundreds, and rounding them would show: a row's ∂/∂logit add to 0. A kernel of its own,
     because `query_gradients` has no registers left for it.
     """
-    tile, item, batch, head = program_place(tiles, heads)
+    tile, item, batch, head = program_place(heads)
     rows = tile * BLOCK + tl.arange(0, BLOCK)
-    softmax += item * SOFTMAX * queries + rows
-    mean = tl.load(softmax + MEAN * queries, mask=rows < queries, other=0.0)
+    softmax += item * (SOFTMAX * queries)
+    mean = tl.load(softmax + MEAN * queries + rows, mask=rows < queries, other=0.0)
     if tl.max(tl.abs(mean), 0) > FAR:
         offsets, anchors, records, ranges, key_offsets, key_anchors, key_variances, length, key_length = clocks_of_head(
             item, offsets, anchors, records, ranges, key_offsets, key_anchors, key_variances, tiles, key_tiles,
@@ -205,7 +207,7 @@ def far_scales(
             content = of_head(content, batch, content_b, head, content_h)
             key_content = of_head(key_content, batch, key_content_b, head, key_content_h)
         if WEIGHTS:
-            grad_weights += item * queries * keys
+            grad_weights += item * (queries * keys)
         scale = tl.load(scales + head)
         by_scale = tl.zeros((BLOCK,), dtype=tl.float64)
         for key_tile in tl.range(tl.load(ranges + tile * 2), tl.load(ranges + tile * 2 + 1), disable_licm=True):

@@ -39,7 +39,7 @@ def attend_tile(
     BLOCK: tl.constexpr, KEY_BLOCK: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
     """Output of one tile of queries and what each row's softmax was. Both are 0 for rows without a key."""
-    tile, item, batch, head = program_place(tiles, heads)
+    tile, item, batch, head = program_place(heads)
     offsets, anchors, records, ranges, key_offsets, key_anchors, key_variances, length, key_length = clocks_of_head(
         item, offsets, anchors, records, ranges, key_offsets, key_anchors, key_variances, tiles, key_tiles,
         WIDTH, FIELDS, BLOCK, KEY_BLOCK,
@@ -92,7 +92,7 @@ def attend_tile(
     channels = tl.arange(0, BLOCK_VALUE)
     places = of_head(out, batch, out_b, head, out_h) + (rows[:, None] * out_s + channels[None, :])
     tl.store(places, result, mask=inside[:, None] & (channels < VALUE)[None, :])
-    softmax += item * SOFTMAX * queries + rows
+    softmax += item * (SOFTMAX * queries) + rows
     tl.store(softmax + PEAK * queries, tl.where(some, peak, 0.0), mask=inside)
     tl.store(softmax + SHARE * queries, tl.where(some, 1.0 / total, 0.0), mask=inside)
     tl.store(softmax + MEAN * queries, tl.where(some, scores / total, 0.0), mask=inside)
@@ -107,9 +107,8 @@ def write_weights(
     FIELDS: tl.constexpr, BLOCK: tl.constexpr, KEY_BLOCK: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
     """One tile of A (S, T): computed inside the range of its queries, 0 outside."""
-    key_tile, rest = tl.program_id(0) % key_tiles, tl.program_id(0) // key_tiles
-    tile, item = rest % tiles, (rest // tiles).to(tl.int64)
-    batch, head = item // heads, item % heads
+    place, item, batch, head = program_place(heads)
+    tile, key_tile = place // key_tiles, place % key_tiles
     offsets, anchors, records, ranges, key_offsets, key_anchors, key_variances, length, key_length = clocks_of_head(
         item, offsets, anchors, records, ranges, key_offsets, key_anchors, key_variances, tiles, key_tiles,
         WIDTH, FIELDS, BLOCK, KEY_BLOCK,
@@ -135,10 +134,10 @@ def write_weights(
                 content_width, content.dtype.element_ty, CHANNELS, PRECISION,
             )  # fmt: skip
         floor = tl.load(records + FLOOR * length + rows)
-        own = softmax + item * SOFTMAX * queries + rows
+        own = softmax + item * (SOFTMAX * queries) + rows
         peak = tl.load(own + PEAK * queries, mask=inside, other=0.0)
         share = tl.load(own + SHARE * queries, mask=inside, other=0.0)
         allowed = alive[:, None] & key_alive[None, :]
         weights = known_weights(logits, floor[:, None], peak[:, None], share[:, None], allowed)
-    places = out + item * queries * keys + (rows[:, None] * keys + cols[None, :])
+    places = out + item * (queries * keys) + (rows[:, None] * keys + cols[None, :])
     tl.store(places, weights, mask=inside[:, None] & (cols < keys)[None, :])

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 import torch
 
 WIDEST = 256
+MOST_ITEMS = 65535  # sequences of a batch, and heads: dimensions of the grid
+MOST_ELEMENTS = 2**31 - 1  # of a sequence's tensor: it is addressed in 32 bits
 CHANNELS = 16  # of a product over channels at a time
 REGISTERS = 128  # per thread, on NVIDIA: with more of them less than a quarter of the threads could be resident
 READING_WARPS = 2

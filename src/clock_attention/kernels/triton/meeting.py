@@ -88,7 +88,7 @@ def read_side(
         None if valid is None else valid_step_before(valid),
     )  # fmt: skip
     if batch * heads:
-        read_clock[(tiles * batch * heads,)](
+        read_clock[(tiles, heads, batch)](
             clock, *clock.stride()[:3], variance, *variance.stride(), features, *features.stride()[:3],
             side.of_mask(side.fill), side.offsets if valid is None else valid.to(torch.uint8).contiguous(),
             side.offsets, side.anchors, side.records, side.sums, side.statistics, side.content_norms,
@@ -170,9 +170,9 @@ class Meeting:
         return (*self.sizes, self.width, self.value_width, self.content_width, self.spread, self.eps)
 
     @property
-    def query_grid(self) -> tuple[int]:
-        return (self.batch * self.heads * self.query.tiles,)
+    def query_grid(self) -> tuple[int, int, int]:
+        return (self.query.tiles, self.heads, self.batch)
 
     @property
-    def key_grid(self) -> tuple[int]:
-        return (self.batch * self.heads * self.key.tiles,)
+    def key_grid(self) -> tuple[int, int, int]:
+        return (self.key.tiles, self.heads, self.batch)

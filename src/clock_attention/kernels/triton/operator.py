@@ -59,7 +59,7 @@ def attend(*arguments: Any) -> tuple[Tensor, Tensor, Tensor]:
             **meeting.flags, **meeting.products, **launch,
         )  # fmt: skip
         if return_weights:
-            write_weights[(meeting.query_grid[0] * meeting.key.tiles,)](
+            write_weights[(meeting.query.tiles * meeting.key.tiles, meeting.heads, meeting.batch)](
                 *meeting.clocks, *meeting.contents, meeting.scale, softmax, weights, *meeting.numbers,
                 **meeting.flags, **meeting.products, **launch,
             )  # fmt: skip

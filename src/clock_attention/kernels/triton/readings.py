@@ -39,7 +39,7 @@ def read_clock(
     BLOCK: tl.constexpr,
 ):  # fmt: skip
     """One tile of one head's clock (L, D), fp64, to offsets (D, padded L), anchors (tiles, D), records and bounds."""
-    tile, item, batch, head = program_place(tiles, heads)
+    tile, item, batch, head = program_place(heads)
     length = tiles * BLOCK
     places = tile * BLOCK + tl.arange(0, BLOCK)
     here = tl.minimum(places, steps - 1)
@@ -61,7 +61,7 @@ def read_clock(
     tl.store(sums + item * length + places, total.to(tl.float32))
     spread = tl.load(of_head(variance, batch, variance_b, head, variance_h) + here.to(tl.int64) * variance_s)
     spread = spread.to(tl.float32)
-    tl.store(records + item * FIELDS * length + places, tl.where(alive, spread, -1.0))
+    tl.store(records + item * (FIELDS * length) + places, tl.where(alive, spread, -1.0))
     own = statistics + (item * tiles + tile) * STATISTICS
     tl.store(own, tl.max(tl.where(alive, spread, 0.0), 0))
     tl.store(own + 1, tl.min(tl.where(alive, spread, float("inf")), 0))
@@ -127,7 +127,7 @@ def choose_tiles(
     KEY_MASKED: tl.constexpr, FIELDS: tl.constexpr, BLOCK: tl.constexpr, KEY_BLOCK: tl.constexpr, CHUNK: tl.constexpr,
 ):  # fmt: skip
     """For one tile of queries: the floor of every row (base 2) and the range [first, last) of key tiles that matter."""
-    tile, item, batch, head = program_place(tiles, heads)
+    tile, item, batch, head = program_place(heads)
     offsets, anchors, records, ranges, key_offsets, key_anchors, key_variances, length, key_length = clocks_of_head(
         item, offsets, anchors, records, ranges, key_offsets, key_anchors, key_variances, tiles, key_tiles,
         WIDTH, FIELDS, BLOCK, KEY_BLOCK,
@@ -135,7 +135,7 @@ def choose_tiles(
     anchors += tile * WIDTH
     rows = tile * BLOCK + tl.arange(0, BLOCK)
     here = tl.minimum(rows, queries - 1)
-    key_statistics += item * key_tiles * STATISTICS
+    key_statistics += item * (key_tiles * STATISTICS)
     scale = tl.load(scales + head)
     variance, alive = own_variance(records + VARIANCE * length + rows)
 

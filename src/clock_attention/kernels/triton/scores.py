@@ -23,10 +23,14 @@ MEAN = tl.constexpr(2)  # Σ_t p · score of the clocks
 
 
 @triton.jit
-def program_place(tiles, heads):
-    """Tile, and which (batch, head) of a grid that has one program for each tile of each head."""
-    tile, item = tl.program_id(0) % tiles, (tl.program_id(0) // tiles).to(tl.int64)
-    return tile, item, item // heads, item % heads
+def program_place(heads):
+    """Tile, which item of (batch · heads), batch and head, of a grid (tiles, heads, batch).
+
+    Three numbers of the grid rather than one to be divided, and products of two numbers of 32 bits: these, and all
+    addresses that follow from them, then take no registers of every thread.
+    """
+    head, batch = tl.program_id(1), tl.program_id(2)
+    return tl.program_id(0), (batch * heads + head).to(tl.int64), batch.to(tl.int64), head.to(tl.int64)
 
 
 @triton.jit
@@ -43,9 +47,9 @@ def clocks_of_head(
     """Where both sides of one head start in what `readings.py` left, and how long they are with their last tile."""
     length, key_length = tiles * BLOCK, key_tiles * KEY_BLOCK
     return (
-        offsets + item * WIDTH * length, anchors + item * tiles * WIDTH, records + item * FIELDS * length,
-        ranges + item * tiles * 2, key_offsets + item * WIDTH * key_length, key_anchors + item * key_tiles * WIDTH,
-        key_variances + item * key_length, length, key_length,
+        offsets + item * (WIDTH * length), anchors + item * (tiles * WIDTH), records + item * (FIELDS * length),
+        ranges + item * (tiles * 2), key_offsets + item * (WIDTH * key_length),
+        key_anchors + item * (key_tiles * WIDTH), key_variances + item * key_length, length, key_length,
     )  # fmt: skip
 
 
