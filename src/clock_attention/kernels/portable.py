@@ -154,7 +154,7 @@ def attend_rows(
     """The portable kernel for one block of queries against all keys: output, weights and logits."""
     distance = block_distance(pair)  # (B, H, s, T)
     sigma2 = pair.query_variance[..., :, None] + pair.key_variance[..., None, :]  # Σ² (B, H or 1, s, T)
-    score = -distance / (2 * sqrt(pair.query.shape[-1]) * sigma2 + options.eps)
+    score = distance / (-2 * sqrt(pair.query.shape[-1]) * sigma2 - options.eps)  # the sign costs no launch here
     if options.log_variance_term:
         score = score - 0.5 * torch.log(sigma2)
     logits = score * logit_scale
