@@ -18,6 +18,7 @@ resumed, and several processes can share it, each with `--first` and `--cases` o
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import os
 import statistics
@@ -34,6 +35,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 import torch
 from triton_resources import KERNELS, digest
 
+from clock_attention.kernels.triton import geometry
 from tests.kernels.triton_cases import NARROW, judge, numbered_case
 
 ROOT = Path(__file__).parents[1]
@@ -42,9 +44,24 @@ COVERED = ("clocks", "padding", "signal", "precision", "scale", "tiles", "weight
 
 
 def fingerprints() -> tuple[str, str]:
-    """Of what narrow and wide cases run through; only wide ones are cut as `geometry.py` says."""
+    """Of what narrow and wide cases run through; only wide ones are cut as `geometry.py` says.
+
+    Of that, tiles and launches count. Warps do not: an interpreter has none.
+    """
     files = [*sorted(KERNELS.glob("*.py")), ROOT / "tests/kernels/triton_cases.py"]
-    return digest(files, without=("tile_geometry", "Geometry", "parts")), digest(files)
+    kernels = digest(files, without=("tile_geometry", "Geometry", "parts"))
+    return kernels, hashlib.sha256(repr((kernels, wide_cuts())).encode()).hexdigest()[:16]
+
+
+def wide_cuts() -> list[Any]:
+    """The tiles and the launches of the gradients of every wide case."""
+    found = []
+    for case in map(numbered_case, range(NARROW, CASES)):
+        dtype = getattr(torch, case.dtype)
+        cut = geometry.tile_geometry(case.width, case.value_width, case.content_width, dtype)
+        content = case.content_width > 0
+        found.append((cut.queries, cut.keys, cut.query_parts(content), cut.key_parts(content)))
+    return found
 
 
 def read_rows(path: Path, sources: tuple[str, str]) -> dict[int, dict[str, Any]]:

@@ -4,10 +4,9 @@
     python benchmarks/triton_resources.py --only sm_80 --widths 64               # a part, to standard output
 
 Each kernel is compiled for A100 (sm_80), H100 (sm_90), B200 (sm_100) and MI300 (gfx942) with the tile sizes that
-`kernels/triton/geometry.py` gives it, for each head width, in fp32, bf16 and fp16: without options ("plain"), with
-content of the head's width ("content"), and with all that costs resources at once ("full": content, the log-variance
-term, gradients of the weights, both masks). The budget: 0 bytes spilled and at least 25 % of a multiprocessor's threads
-resident. Exit code 1 if exceeded.
+`kernels/triton/geometry.py` gives it, for each head width, in fp32, bf16 and fp16, plain ("plain") and with all that
+costs resources at once ("full": content of the head's width, the log-variance term, gradients of the weights, both
+masks). The budget: 0 bytes spilled and at least 25 % of a multiprocessor's threads resident. Exit code 1 if exceeded.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ TARGETS = {
 }
 WIDTHS = (8, 16, 32, 64, 128, 256)
 DTYPES = ("fp32", "bf16", "fp16")
-OPTIONS = ("plain", "content", "full")
+OPTIONS = ("plain", "full")
 LEAST_OCCUPANCY = 0.25
 
 
@@ -82,7 +81,8 @@ def kernels(width: int, options: str, target: str, dtype: str) -> dict[str, tupl
     from clock_attention.kernels.triton import backward_keys, backward_queries, forward, geometry, readings, step
     from clock_attention.kernels.triton.meeting import CHUNK, FIELDS
 
-    content, full = 0 if options == "plain" else width, options == "full"
+    full = options == "full"
+    content = width if full else 0
     element = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}[dtype]
     cut = geometry.tile_geometry(width, width, content, element)
     limit = {} if target.startswith("gfx") else {"maxnreg": geometry.REGISTERS}
@@ -101,9 +101,9 @@ def kernels(width: int, options: str, target: str, dtype: str) -> dict[str, tupl
         "choose_tiles": (readings.choose_tiles, geometry.choosing_warps(width), {}),
         "attend_tile": (forward.attend_tile, cut.forward_warps, {}),
         "write_weights": (forward.write_weights, cut.forward_warps, {}),
-        **{part_name("query_gradients", p): (by_query, cut.query_warps, p) for p in cut.query_parts(content > 0)},
+        **{part_name("query_gradients", p): (by_query, cut.query_warps, p) for p in cut.query_parts(full)},
         "far_scales": (backward_queries.far_scales, cut.key_warps, {}),
-        **{part_name("key_gradients", p): (by_key, cut.key_warps, p) for p in cut.key_parts(content > 0)},
+        **{part_name("key_gradients", p): (by_key, cut.key_warps, p) for p in cut.key_parts(full)},
         "attend_step": (step.attend_step, geometry.STEP_WARPS, {"BLOCK": 1, "KEY_BLOCK": geometry.step_keys(width)}),
     }
     tile = {"BLOCK": cut.queries, "KEY_BLOCK": cut.keys}

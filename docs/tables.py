@@ -1037,6 +1037,27 @@ def source_files() -> str:
     return "\n\n".join(part for part in parts if part)
 
 
+@made
+def gpu_resources() -> str:
+    chips = {"sm_80": "A100 (sm_80)", "sm_90": "H100 (sm_90)", "sm_100": "B200 (sm_100)", "gfx942": "MI300 (gfx942)"}
+    found = read("triton_resources")["rows"]
+    rows = []
+    for target, chip in chips.items():
+        mine = [row for row in found if row["target"] == target]
+        rows.append(
+            [
+                chip,
+                f"{len(mine):,}",
+                str(max(row["registers"] for row in mine)),
+                f"{max(row['shared'] for row in mine) / 1024:.0f} KB",
+                f"{sum(row['spilled'] for row in mine)} bytes",
+                f"{min(row['occupancy'] for row in mine):.0%}",
+            ]
+        )
+    head = ["chip", "variants", "most registers", "most shared memory", "spilled, all variants", "least occupancy"]
+    return table(head, rows)
+
+
 def pages() -> list[Path]:
     return [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 

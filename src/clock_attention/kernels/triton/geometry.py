@@ -69,8 +69,9 @@ def tile_geometry(width: int, value_width: int, content_width: int, dtype: torch
         aligned = all(w % 16 == 0 for w in (width, value_width, content_width))  # others need registers for addresses
         few = 4 if widest <= 64 else 8
         return Geometry(16, 16, few, few if widest <= 64 else warps, warps, keys_at_once=aligned and widest <= 128)
+    by_query = 4 if widest <= 16 and not content_width else warps  # eight warps of so narrow heads spill on sm_100
     # With content, values and key clocks together spill.
-    return Geometry(32 if widest <= 128 else 16, 16, 8, warps, warps, keys_at_once=not content_width)
+    return Geometry(32 if widest <= 128 else 16, 16, 8, by_query, warps, keys_at_once=not content_width)
 
 
 def precision() -> str:
