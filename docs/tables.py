@@ -715,7 +715,31 @@ def teacher_sound() -> str:
 
 @made
 def sound() -> str:
-    names = {"default, pace 1": "default voice", "attention, pace 1": "voice `attention`"}
+    return sound_table("sound")
+
+
+@made
+def sound_retrained() -> str:
+    return sound_table("sound_retrained")
+
+
+@made
+def cepstral_breakdown() -> str:
+    """Distance with true and predicted inputs, one row for each run."""
+    keys = ("true", "own_energy", "own_pitch", "own_both", "all_own", "time", "bins")
+    names = {"voice": "4,000 steps of L1", "adversarial": "then 2,000 with discriminator and predicted energies"}
+    rows = [[names[row["run"]], *(interval(row[key]) for key in keys)] for row in read("cepstral_breakdown")]
+    heads = ["all true", "own energy", "own pitch", "both own", "all own, after DTW", "movement, time", "bins"]
+    return table(["", *heads], rows)
+
+
+def sound_table(name: str) -> str:
+    names = {
+        "default, pace 1": "default voice",
+        "attention, pace 1": "voice `attention`",
+        "retrained, pace 1": "retrained voice",
+        "retrained, pace 1.6667": "the same at 0.6 of its natural duration, 30 sentences",
+    }
     keys = ("distillmos", "dnsmos", "time", "bins", "variance", "cepstral_distance")
     rows = [
         [
@@ -723,8 +747,8 @@ def sound() -> str:
             percent(dict(zip(("estimate", "low", "high"), row["wer"], strict=True)), 1),
         ]
         + [f"{row[key][0]:.2f} [{row[key][1]:.2f}, {row[key][2]:.2f}]" for key in keys]
-        + [f"{row['cpu_per_second']:.2f}" if "cpu_per_second" in row else ""]
-        for row in read("sound")["rows"]
+        + [f"{row['cpu_per_second']:.2f}" if row.get("cpu_per_second") else ""]
+        for row in read(name)["rows"]
     ]
     heads = ["WER", "DistillMOS", "DNSMOS", "movement, time", "bins", "variance", "cepstral distance", "CPU s per s"]
     return table(["", *heads], rows)
