@@ -38,7 +38,7 @@ def attend_tile(
     CHANNELS: tl.constexpr, LOG_TERM: tl.constexpr, FIELDS: tl.constexpr,
     BLOCK: tl.constexpr, KEY_BLOCK: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
-    """Output of one tile of queries and what each row's softmax was. Both are 0 for rows without a key."""
+    """Forward: output of one tile of queries and what each row's softmax was. Both are 0 for rows without a key."""
     tile, item, batch, head = program_place(heads)
     offsets, anchors, records, ranges, key_offsets, key_anchors, key_variances, length, key_length = clocks_of_head(
         item, offsets, anchors, records, ranges, key_offsets, key_anchors, key_variances, tiles, key_tiles,
@@ -106,7 +106,7 @@ def write_weights(
     WIDTH: tl.constexpr, CONTENT: tl.constexpr, CHANNELS: tl.constexpr, LOG_TERM: tl.constexpr,
     FIELDS: tl.constexpr, BLOCK: tl.constexpr, KEY_BLOCK: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
-    """One tile of A (S, T): computed inside the range of its queries, 0 outside."""
+    """Forward, on request: one tile of the weights A (S, T), computed in the range of its queries, 0 outside."""
     place, item, batch, head = program_place(heads)
     tile, key_tile = place // key_tiles, place % key_tiles
     offsets, anchors, records, ranges, key_offsets, key_anchors, key_variances, length, key_length = clocks_of_head(

@@ -1,4 +1,4 @@
-"""From fp64 clocks to what the tiles read, and which tiles have to be read at all.
+"""Readings of fp64 clocks for the Triton tiles, and the choice of tiles that have to be read at all.
 
 `read_clock` writes a clock as fp32 offsets from one fp32 anchor per tile and channel: the anchor is the first reading,
 rounded, and the offsets absorb what rounding it left over, so a difference of anchors plus a difference of offsets is
@@ -38,7 +38,7 @@ def read_clock(
     WIDTH: tl.constexpr, CONTENT: tl.constexpr, MASKED: tl.constexpr, FIELDS: tl.constexpr,
     BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """One tile of one head's clock (L, D), fp64, to offsets (D, padded L), anchors (tiles, D), records and bounds."""
+    """Readings of one tile of a head's clock (L, D), fp64, to offsets (D, padded L), anchors, records and bounds."""
     tile, item, batch, head = program_place(heads)
     length = tiles * BLOCK
     places = tile * BLOCK + tl.arange(0, BLOCK)
@@ -81,7 +81,7 @@ def read_clock(
 
 @triton.jit
 def crossing(sums, reading, keys, halvings):
-    """The first key whose summed clock has reached a query's. Any key would do; this one is nearly the best."""
+    """For the choice of tiles: the first key whose summed clock has reached a query's, which is nearly the best."""
     low = tl.zeros_like(reading).to(tl.int32)
     high = low + (keys - 1)
     for _ in range(halvings):
@@ -98,7 +98,7 @@ def logit_at(
     content_rows, key_content, key_content_s, width, content_width, scale, spread, eps,
     WIDTH: tl.constexpr, CONTENT: tl.constexpr, KEY_BLOCK: tl.constexpr, LOG_TERM: tl.constexpr,
 ):  # fmt: skip
-    """The logit of one key of its own for every row."""
+    """For the choice of tiles: the logit of one key of its own for every row."""
     tile = key // KEY_BLOCK
     distance = tl.zeros_like(variance)
     for c in range(width):
@@ -126,7 +126,7 @@ def choose_tiles(
     WIDTH: tl.constexpr, BLOCK_WIDTH: tl.constexpr, CONTENT: tl.constexpr, LOG_TERM: tl.constexpr,
     KEY_MASKED: tl.constexpr, FIELDS: tl.constexpr, BLOCK: tl.constexpr, KEY_BLOCK: tl.constexpr, CHUNK: tl.constexpr,
 ):  # fmt: skip
-    """For one tile of queries: the floor of every row (base 2) and the range [first, last) of key tiles that matter."""
+    """The choice of tiles: every row's floor (base 2) and the range [first, last) of key tiles that matter."""
     tile, item, batch, head = program_place(heads)
     offsets, anchors, records, ranges, key_offsets, key_anchors, key_variances, length, key_length = clocks_of_head(
         item, offsets, anchors, records, ranges, key_offsets, key_anchors, key_variances, tiles, key_tiles,

@@ -24,7 +24,7 @@ MEAN = tl.constexpr(2)  # Σ_t p · score of the clocks
 
 @triton.jit
 def program_place(heads):
-    """Tile, which item of (batch · heads), batch and head, of a grid (tiles, heads, batch).
+    """Device function: tile and (batch, head) of a grid with one program for each tile of each head.
 
     Three numbers of the grid rather than one to be divided, and products of two numbers of 32 bits: these, and all
     addresses that follow from them, then take no registers of every thread.
@@ -35,7 +35,7 @@ def program_place(heads):
 
 @triton.jit
 def of_head(x, batch, x_b, head, x_h):
-    """Where one head of a (B, H, …) tensor starts."""
+    """Device function: where one head of a (B, H, …) tensor starts."""
     return x + batch * x_b + head * x_h
 
 
@@ -44,7 +44,7 @@ def clocks_of_head(
     item, offsets, anchors, records, ranges, key_offsets, key_anchors, key_variances, tiles, key_tiles,
     WIDTH: tl.constexpr, FIELDS: tl.constexpr, BLOCK: tl.constexpr, KEY_BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """Where both sides of one head start in what `readings.py` left, and how long they are with their last tile."""
+    """Device function: where both sides of one head start in what `readings.py` left, and their lengths."""
     length, key_length = tiles * BLOCK, key_tiles * KEY_BLOCK
     return (
         offsets + item * (WIDTH * length), anchors + item * (tiles * WIDTH), records + item * (FIELDS * length),
@@ -86,7 +86,7 @@ def tile_distances(
 
 @triton.jit
 def own_variance(places):
-    """A tile's variances, and which of its steps there are: padding is marked by a negative one. NaN is a step."""
+    """Device function: a tile's variances, and which steps there are; padding is marked by a negative one."""
     variance = tl.load(places)
     alive = ~(variance < 0.0)
     return tl.where(alive, variance, 1.0), alive
@@ -108,7 +108,7 @@ def precise_scores(
     row_offsets, row_anchors, rows, row_length, col_offsets, col_anchors, cols, col_length, width,
     sigma2, spread, eps, ROWS: tl.constexpr, COLS: tl.constexpr, LOG_TERM: tl.constexpr,
 ):  # fmt: skip
-    """Scores in fp64, for clocks that are far apart."""
+    """Device function: scores in fp64, for clocks that are far apart."""
     distance = tl.zeros((ROWS, COLS), dtype=tl.float64)
     for c in range(width):
         apart = tl.load(row_anchors + c).to(tl.float64) - tl.load(col_anchors + c)
@@ -123,7 +123,7 @@ def precise_scores(
 
 @triton.jit
 def variance_slope(nearness, sigma2, denominator, spread, LOG_TERM: tl.constexpr):
-    """∂score/∂Σ²."""
+    """Device function: ∂score/∂Σ²."""
     slope = -spread * nearness / denominator
     if LOG_TERM:
         slope -= 0.5 / sigma2
@@ -132,7 +132,7 @@ def variance_slope(nearness, sigma2, denominator, spread, LOG_TERM: tl.constexpr
 
 @triton.jit
 def cut(logits2, floor, allowed):
-    """−∞ for padding and for whatever weighs nothing: below the row's floor, however far the tiles reach.
+    """Device function: scores of −∞ for padding and for whatever lies below the row's floor.
 
     Without the floor a row's last bits would depend on how far its neighbours, later ones too, made the band reach.
     Written so that NaN stays and is seen.
@@ -142,7 +142,7 @@ def cut(logits2, floor, allowed):
 
 @triton.jit
 def known_weights(logits, floor, peak, share, allowed):
-    """The softmax of rows whose largest logit (base 2) and its share the forward pass has found."""
+    """Device function: the softmax of rows whose largest logit (base 2) and share the forward pass found."""
     return tl.exp2(cut(logits * LOG2E, floor, allowed) - peak) * share
 
 
@@ -198,7 +198,7 @@ def tile_products(
 
 @triton.jit
 def tile_rows(base, step_stride, steps, live, WIDTH: tl.constexpr, BLOCK_WIDTH: tl.constexpr):
-    """Rows (L, BLOCK_WIDTH) of a (L, WIDTH) tensor; padding, which may hold NaN, reads as 0."""
+    """Device function: rows (L, BLOCK_WIDTH) of a (L, WIDTH) tensor; padding, which may hold NaN, reads as 0."""
     channels = tl.arange(0, BLOCK_WIDTH)
     places = base + steps[:, None] * step_stride + channels[None, :]
     return tl.load(places, mask=live[:, None] & (channels < WIDTH)[None, :], other=0.0)
@@ -206,7 +206,7 @@ def tile_rows(base, step_stride, steps, live, WIDTH: tl.constexpr, BLOCK_WIDTH: 
 
 @triton.jit
 def store_rows(base, steps, inside, live, x, WIDTH: tl.constexpr, BLOCK_WIDTH: tl.constexpr):
-    """Write rows (L, BLOCK_WIDTH) to a (L, WIDTH) tensor; padding gets 0 even where a row is NaN."""
+    """Device function: write rows (L, BLOCK_WIDTH) to a (L, WIDTH) tensor; padding gets 0 even for NaN."""
     channels = tl.arange(0, BLOCK_WIDTH)
     x = tl.where(live[:, None], x, 0.0).to(base.dtype.element_ty)
     tl.store(base + (steps[:, None] * WIDTH + channels[None, :]), x, mask=inside[:, None] & (channels < WIDTH)[None, :])
