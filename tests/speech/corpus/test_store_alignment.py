@@ -1,3 +1,4 @@
+import json
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -137,3 +138,15 @@ def test_each_speaker_has_a_pitch_of_their_own(
         assert speaker.prosody.pitch_mean == pytest.approx(voiced.mean(), rel=1e-5)
         assert speaker.prosody.pitch_std == pytest.approx(voiced.std(), rel=1e-4)
     assert store.speakers[0].prosody != store.speakers[1].prosody
+
+
+def test_a_store_whose_durations_were_made_the_former_way_is_aligned_again(fresh: FeatureStore) -> None:
+    align_store(fresh.path, EvenAligner, name="even", workers=1)
+    header = json.loads((fresh.path / "store.json").read_text())
+    del header["alignment"]["durations"]  # as written before there was a second way
+    (fresh.path / "store.json").write_text(json.dumps(header))
+    calls: list[int] = []
+    align_store(fresh.path, EvenAligner, name="even", workers=1, report=lambda progress: calls.append(progress.items))
+    assert sum(calls) == len(fresh)
+    align_store(fresh.path, EvenAligner, name="even", workers=1, report=lambda progress: calls.append(progress.items))
+    assert sum(calls) == len(fresh), "and then not once more"

@@ -38,6 +38,7 @@ from clock_attention.speech.text.phonemes import PAUSE_STRENGTH, Phonemes
 logger = logging.getLogger(__name__)
 
 SHARD_UTTERANCES = 32
+DURATIONS = 2  # how they follow from the alignment; 1 gave the silence after the last phoneme to the full stop
 FEWEST_ALIGNED = 0.5  # of the utterances; below, text and audio do not belong together
 
 
@@ -90,7 +91,7 @@ def align_store(
         folder: of the recordings, where the store does not know it.
     """
     store = FeatureStore.open(path)
-    settings = {"aligner": name, "least_score": least_score}
+    settings = {"aligner": name, "least_score": least_score, "durations": DURATIONS}
     if store.timed and store.header.get("alignment") == settings:
         return store, read_alignment(store.path)
     work = store.path / "aligning"
