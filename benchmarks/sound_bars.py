@@ -29,7 +29,9 @@ from clock_attention.evaluation.scoring.bootstrap import mean_with_interval
 from clock_attention.evaluation.scoring.error_rates import normalize_transcript, require_words, score_sentences
 from clock_attention.evaluation.scoring.opinion import load_predictor
 from clock_attention.evaluation.scoring.pitch_measures import final_pitch
-from clock_attention.evaluation.scoring.recognizers import Moonshine, load_recognizer
+from clock_attention.evaluation.scoring.recognizers import Moonshine, PocketSphinx, load_recognizer
+from clock_attention.evaluation.scoring.unheard_words import phones_heard, words_not_in
+from clock_attention.speech.aligner import Aligner
 from clock_attention.speech.audio.pitch import log_pitch
 from clock_attention.speech.audio.wave import resample, trim_silence
 from clock_attention.speech.corpus.teacher import TEACHER_RATE, Teacher, TeacherPhrase
@@ -245,61 +247,42 @@ def is_phantom(output: str, text: str) -> bool:
 
 
 def hard(voice: Voice, vocoder: Any, arguments: argparse.Namespace) -> dict[str, Any]:
-    """The list of difficult inputs: words that both recognizers miss and whose phones are not found either."""
-    prompts = load_prompts(["hard"])
-    rate = voice.language.mel.sample_rate
-    names = ["moonshine", f"whisper:{arguments.whisper}" if arguments.whisper else "pocketsphinx"]
-    listeners = [load_recognizer(name) for name in names]
-    by_phone = load_recognizer("pocketsphinx-phones")
-    words = short = missed_by_both = 0
-    confirmed: list[str] = []
-    rates = []
-    for prompt in prompts:
-        spoken = voice.speak(prompt.text, vocoder=vocoder)
-        words += len(spoken.words)
-        short += sum(round((word.end - word.start) * voice.frames_per_second) < 1 for word in spoken.words)
-        missing = [missed(prompt.text, one.transcribe(spoken.audio, rate)) for one in listeners]
-        rates.append([len(m) for m in missing])
-        both = missing[0] & missing[1]
-        missed_by_both += len(both)
-        if both:
-            output = by_phone.transcribe(spoken.audio, rate).split()
+    """The list of difficult inputs: words that two recognizers miss and whose phones are not found in their interval.
+
+    The teacher's speech goes through the same check, with intervals from the package's aligner: what is counted there
+    are limits of the check.
+    """
+    second = f"whisper:{arguments.whisper}" if arguments.whisper else "pocketsphinx"
+    listeners = [load_recognizer(name) for name in ("moonshine", second)]
+    out: dict[str, Any] = {"recognizers": [type(one).__name__ for one in listeners]}
+    rate, aligner, by_phone = voice.language.mel.sample_rate, Aligner.load(), PocketSphinx(phones=True)
+    for name in ("voice", "teacher"):
+        words = short = 0
+        missed, confirmed = [], []
+        for prompt in load_prompts(["hard"]):
+            if name == "voice":
+                spoken = voice.speak(prompt.text, vocoder=vocoder)
+                wave, intervals = spoken.audio, spoken.words
+            else:
+                wave = teacher_wave(prompt.text, rate)
+                intervals = [word for word in aligner.align(wave, prompt.text, sample_rate=rate).words if word.label]
+            words += len(intervals)
+            short += sum(round((word.end - word.start) * voice.frames_per_second) < 1 for word in intervals)
+            labels = [word.label for word in intervals]
+            missing = [words_not_in(one.transcribe(wave, rate), labels) for one in listeners]
+            missed.append([*map(len, missing), len(missing[0] & missing[1])])
+            found = by_phone.timed_phones(wave, rate)
             confirmed += [
-                f"{prompt.id}: {word}" for place, word in sorted(both) if not phones_heard(prompt.text, place, output)
+                f"{prompt.id}: {labels[place]}"
+                for place in sorted(missing[0] & missing[1])
+                if not phones_heard(phones(labels[place]).split(), found, intervals[place].start, intervals[place].end)
             ]
-    return {
-        "prompts": len(prompts), "words": words, "words without time in the alignment": short,
-        "recognizers": [type(one).__name__ for one in listeners],
-        "words missed": [int(sum(r[i] for r in rates)) for i in range(2)],
-        "missed by both": missed_by_both, "and not heard as phones": len(confirmed), "which": confirmed,
-    }  # fmt: skip
-
-
-def missed(text: str, output: str) -> set[tuple[int, str]]:
-    """Words of the text, by place, that are deleted in the transcript."""
-    import jiwer
-
-    reference, hypothesis = require_words(text), normalize_transcript(output)
-    found = jiwer.process_words(reference, hypothesis or "-")
-    places = [
-        place
-        for chunk in found.alignments[0]
-        if chunk.type == "delete"
-        for place in range(chunk.ref_start_idx, chunk.ref_end_idx)
-    ]
-    return {(place, reference.split()[place]) for place in places}
-
-
-def phones_heard(text: str, place: int, output: list[str]) -> bool:
-    """Whether at least a third of a word's phones are found where they should be in all that was recognised."""
-    import jiwer
-
-    words = [phones(word).split() for word in require_words(text).split()]
-    begin = sum(map(len, words[:place]))
-    found = jiwer.process_words(" ".join(p for word in words for p in word), " ".join(output) or "-")
-    hits = {n for c in found.alignments[0] if c.type == "equal" for n in range(c.ref_start_idx, c.ref_end_idx)}
-    own = range(begin, begin + len(words[place]))
-    return 3 * sum(n in hits for n in own) >= len(own)
+        totals = np.sum(missed, axis=0).tolist()
+        out[name] = {
+            "words": words, "words without time in the alignment": short, "words missed": totals[:2],
+            "missed by both": totals[2], "and not heard as phones": len(confirmed), "which": confirmed,
+        }  # fmt: skip
+    return out
 
 
 def cost(voice: Voice, vocoder: Any, arguments: argparse.Namespace) -> dict[str, Any]:

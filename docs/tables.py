@@ -836,20 +836,17 @@ def sound_bars() -> str:
             part["vocoder"],
         )
     if part := found.get("hard"):
+        both = part["voice"], part["teacher"]
         row(
-            f"difficult inputs: words without time in the alignment, of {part['words']}",
-            part["words without time in the alignment"],
+            f"difficult inputs: words without time in the alignment, of {both[0]['words']}",
+            both[0]["words without time in the alignment"],
             "",
             part["vocoder"],
         )
-        missed = " / ".join(map(str, part["words missed"]))
-        row(f"words missed by {' / '.join(part['recognizers'])}", missed, "", part["vocoder"])
-        row(
-            "missed by both; of these, phones not found either",
-            f"{part['missed by both']}; {part['and not heard as phones']}",
-            "",
-            "",
-        )
+        missed = (" / ".join(map(str, one["words missed"])) for one in both)
+        row(f"words missed by {' / '.join(part['recognizers'])}", *missed, part["vocoder"])
+        heard = (f"{one['missed by both']}; {one['and not heard as phones']}" for one in both)
+        row("missed by both; of these, phones not found in their interval", *heard, part["vocoder"])
     if part := found.get("cost"):
         first = part["first audio, s (median, worst of 10)"]
         row("first audio of ten words, warm, one core", f"{first[0]:.2f} s", "", part["vocoder"])

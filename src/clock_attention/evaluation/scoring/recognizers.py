@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 
 from clock_attention.evaluation.optional_packages import needs
+from clock_attention.evaluation.scoring.unheard_words import TimedPhone
 from clock_attention.speech.audio.wave import Wave, resample
 
 # All of them were trained on speech at this rate.
@@ -191,17 +192,32 @@ class PocketSphinx(BaseRecognizer):
         self.fingerprint = fingerprint(settings={"version": version("pocketsphinx"), "phones": phones, "reset": True})
 
     def recognize(self, samples: Wave) -> str:
+        self.decode(samples)
+        if self.phones:
+            return " ".join(segment.word for segment in self.spoken_segments())
+        best = self._decoder.hyp()
+        return best.hypstr if best else ""
+
+    def timed_phones(self, wave: Wave, sample_rate: int) -> list[TimedPhone]:
+        """The phones of a wave with their times; only where it recognizes phones."""
+        self.decode(resample(wave, sample_rate, RATE))
+        per_second = self._decoder.config["frate"]
+        return [
+            TimedPhone(segment.word, segment.start_frame / per_second, (segment.end_frame + 1) / per_second)
+            for segment in self.spoken_segments()
+        ]
+
+    def decode(self, samples: Wave) -> None:
+        """Run the decoder over a whole utterance at 16 kHz."""
         pcm = (np.clip(samples, -1.0, 1.0) * 32767).astype(np.int16)
         self._decoder.reinit_feat()  # else its means depend on earlier audio
         self._decoder.start_utt()
         self._decoder.process_raw(pcm.tobytes(), full_utt=True)
         self._decoder.end_utt()
-        if self.phones:
-            return " ".join(
-                segment.word for segment in self._decoder.seg() if segment.word.isalpha() and segment.word != "SIL"
-            )
-        best = self._decoder.hyp()
-        return best.hypstr if best else ""
+
+    def spoken_segments(self) -> list[Any]:
+        """What the decoder found, without silence and noises."""
+        return [segment for segment in self._decoder.seg() if segment.word.isalpha() and segment.word != "SIL"]
 
 
 RECOGNIZERS: dict[str, Callable[..., Recognizer]] = {
