@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 import time
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,8 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--voice", action="append", help="name or folder of a voice; may be repeated")
     parser.add_argument("--pace", type=float, action="append", help="times natural speed; may be repeated")
+    parser.add_argument("--steps", type=int, action="append", help="of a flow decoder; may be repeated")
+    parser.add_argument("--guidance", type=float, action="append", help="of a flow decoder; may be repeated")
     parser.add_argument("--vocoder", default="auto")
     parser.add_argument("--recognizer", default="moonshine")
     parser.add_argument("--out", type=Path)
@@ -57,17 +60,20 @@ def main() -> None:
         judge.row("teacher", texts, readings, references, references, rate),
         judge.row("copy-synthesis", texts, copies, references, references, rate),
     ]
-    for name in names:
-        voice = Voice.load(name)
+    for name, steps, guidance, pace in product(
+        names, arguments.steps or [None], arguments.guidance or [None], arguments.pace or [1.0]
+    ):
+        voice, title = Voice.load(name), f"{name}, pace {pace:g}"
+        if steps is not None or guidance is not None:
+            voice = voice.with_sampling(steps, guidance)
+            title += f", {voice.model.flow.steps} steps, guidance {voice.model.flow.guidance:g}"
         voice.speak("Warm up.", vocoder=vocoder)
-        for pace in arguments.pace or [1.0]:
-            begun = time.process_time()
-            spoken = [voice.speak(text, pace=pace, vocoder=vocoder) for text in texts]
-            cpu = time.process_time() - begun
-            waves, mels = [speech.audio for speech in spoken], [speech.mel.numpy() for speech in spoken]
-            row = judge.row(f"{name}, pace {pace:g}", texts, waves, mels, references, rate)
-            rows.append(row | {"cpu_per_second": cpu / sum(speech.seconds for speech in spoken)})
-            print_row(rows[-1])
+        begun = time.process_time()
+        spoken = [voice.speak(text, pace=pace, vocoder=vocoder) for text in texts]
+        cpu = time.process_time() - begun
+        waves, mels = [speech.audio for speech in spoken], [speech.mel.numpy() for speech in spoken]
+        row = judge.row(title, texts, waves, mels, references, rate)
+        rows.append(row | {"cpu_per_second": cpu / sum(speech.seconds for speech in spoken)})
     settings = {key: value for key, value in vars(arguments).items() if key != "out"}
     settings["prompts"] = Path(arguments.prompts).name
     if arguments.out:

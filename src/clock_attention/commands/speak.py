@@ -56,6 +56,10 @@ def speak(
         Path | None, typer.Option(help='Words and their readings, .toml: Siobhan = "/ʃɪˈvɔːn/".')
     ] = None,
     decoding: Annotated[Decoding | None, typer.Option(help=r"Which decoder of the voice. \[default: its own]")] = None,
+    steps: Annotated[int | None, typer.Option(help=r"Steps of a voice's flow decoder, 1 … 100. \[default: 4]")] = None,
+    guidance: Annotated[
+        float | None, typer.Option(help=r"Clock-informed guidance of a flow decoder, 0 … 10. \[default: 0]")
+    ] = None,
     vocoder: Annotated[
         str, typer.Option(help="auto, fast, hifigan, hifigan-universal, griffin-lim, or the path of a vocoder.")
     ] = "auto",
@@ -106,6 +110,8 @@ def speak(
             loaded = loaded.with_lexicon(lexicon)
         if decoding is not None:
             loaded = loaded.with_decoding(decoding.value)
+        if steps is not None or guidance is not None:
+            loaded = loaded.with_sampling(steps, guidance)
         with ThreadPoolExecutor(1) as background:
             # The vocoder's weights load while the phonemizer loads its lexicons: saves a third of a second.
             loading = background.submit(loaded.vocoder, vocoder)

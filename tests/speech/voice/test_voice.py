@@ -105,3 +105,29 @@ def test_one_speaker_of_several_as_an_onnx_file_sounds_the_same(several):
     given = {"tokens": tokens.numpy(), "token_lengths": lengths.numpy()}
     mel = session.run(["mel"], {**given, "frames": np.array([0]), "pace": np.ones(1, np.float32)})[0][0]
     np.testing.assert_allclose(mel[6:], utterance.mel.numpy()[6:], atol=2e-3)  # the onset is quieted afterwards
+
+
+def test_steps_and_guidance_of_a_flow_decoder(voice, tmp_path):
+    flowing = Voice.load(tiny_aligned_voice(tmp_path / "flow", flow_layers=1, flow_width=8))
+    torch.nn.init.normal_(flowing.model.flow.output.weight)
+    hum = Hum(flowing.language.mel)
+    spoken = [
+        one.speak("One two.", vocoder=hum, seed=3).mel
+        for one in (flowing, flowing.with_sampling(), flowing.with_sampling(4), flowing.with_sampling(1))
+    ]
+    assert torch.equal(spoken[0], spoken[1])
+    assert torch.equal(spoken[0], spoken[2]), "four steps are the default"
+    assert spoken[0].shape == spoken[3].shape
+    assert not torch.equal(spoken[0], spoken[3])
+    assert not torch.equal(spoken[0], flowing.with_sampling(guidance=1.0).speak("One two.", vocoder=hum, seed=3).mel)
+    assert flowing.model.flow.steps == 4, "the voice itself stays as it is"
+
+
+def test_sampling_of_voices_without_a_flow_decoder_and_bad_values_are_refused(voice, tmp_path):
+    with pytest.raises(VoiceError, match="for voices with a flow decoder, and this one has none"):
+        voice.with_sampling(steps=2)
+    flowing = Voice.load(tiny_aligned_voice(tmp_path / "flow", flow_layers=1, flow_width=8))
+    with pytest.raises(ValueError, match="steps: got 0, expected 1 … 100"):
+        flowing.with_sampling(steps=0)
+    with pytest.raises(ValueError, match="guidance: got -1, expected 0 … 10"):
+        flowing.with_sampling(guidance=-1)

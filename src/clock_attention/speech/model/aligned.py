@@ -124,6 +124,16 @@ class AlignedModel(nn.Module):
         single.config = self.config.model_copy(update={"speakers": 1})
         return single
 
+    def sampling(self, steps: int | None = None, guidance: float | None = None) -> AlignedModel:
+        """This model with another number of steps and weight of guidance in its flow decoder; it shares all weights."""
+        if self.flow is None:
+            raise ValueError("this model has no flow decoder: steps and guidance do not apply to it")
+        other, flow = copy.copy(self), copy.copy(self.flow)
+        flow.steps = self.flow.steps if steps is None else steps
+        flow.guidance = self.flow.guidance if guidance is None else guidance
+        other._modules = {**self._modules, "flow": flow}
+        return other
+
     def encode(self, tokens: Tensor, lengths: Tensor, speakers: Tensor | None = None) -> Encoding:
         """tokens (B, T) with anything after each item's length; speakers (B,) where there are several."""
         before, after = self.config.symbols, self.config.symbols + 1

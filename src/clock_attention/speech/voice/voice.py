@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from clock_attention.speech.model.aligned import AlignedModel
 from clock_attention.speech.text.controls import WordControl
 from clock_attention.speech.voice import synthesis
 from clock_attention.speech.voice.pacing import PAUSE
@@ -41,6 +42,23 @@ class Voice(VoiceFolder):
                 * (decoding == AUTOREGRESSIVE)
             )
         )
+
+    def with_sampling(self, steps: int | None = None, guidance: float | None = None) -> Voice:
+        """This voice with other settings of its flow decoder, where it has one (trained with `flow_layers`).
+
+        Args:
+            steps: of the integration, 1 … 100: more are slower and follow the flow more closely.
+            guidance: weight of clock-informed guidance, 0 … 10; 0 is none.
+        """
+        if steps is not None and not 1 <= steps <= 100:
+            raise ValueError(f"steps: got {steps}, expected 1 … 100 steps of the flow decoder")
+        if guidance is not None and not 0 <= guidance <= 10:
+            raise ValueError(f"guidance: got {guidance:g}, expected 0 … 10")
+        if not isinstance(self.model, AlignedModel) or self.model.flow is None:
+            raise VoiceError(
+                f"{self.path}: steps and guidance are for voices with a flow decoder, and this one has none"
+            )
+        return replace(self, model=self.model.sampling(steps, guidance))
 
     def speak(
         self,
