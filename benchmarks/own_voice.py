@@ -2,7 +2,8 @@
 
 Fine-tunes a voice on parts of an aligned corpus of one speaker (`clock-attention corpus align`), for several amounts of
 recordings and of CPU time, and measures each: word error rate, DistillMOS, DNSMOS, speaker similarity. Every
-finished cell is kept: the same command continues.
+finished cell is kept: the same command continues. Several may run at once, with other --recorded or --trained and the
+same --work and --out.
 
     python benchmarks/own_voice.py --corpus runs/kathleen --prompts harvard_720.txt --work runs/own_voice \
         --recorded 10 82 --trained 10 30 --out results/own_voice.json
@@ -118,8 +119,8 @@ def main() -> None:
                 continue
             row = cell(arguments.work, whole, start, recorded, trained, cost, texts)
             print(row, flush=True)
-            document = {"settings": settings, "rows": [*read_rows(arguments.out), row]}
-            write_atomically(arguments.out, json.dumps(document, indent=1))
+            rows = all_rows(arguments.out, arguments.work)
+            write_atomically(arguments.out, json.dumps({"settings": settings, "rows": rows}, indent=1))
 
 
 def cell(
@@ -133,9 +134,11 @@ def cell(
     export(work / name / "run", work / name / "voice", licence="unknown", which="last", half=True)
     found = measure(Voice.load(work / name / "voice"), whole, texts, work / name / "samples")
     steps = config.training.steps
-    return {"recorded": recorded, "trained": trained, "used_minutes": part.minutes, "steps": steps} | {
+    row = {"recorded": recorded, "trained": trained, "used_minutes": part.minutes, "steps": steps} | {
         key: found[key] for key in KEPT if key in found
     }
+    write_atomically(work / name / "row.json", json.dumps(row))
+    return row
 
 
 def planned(start: Start, steps: int) -> RunConfig:
@@ -158,6 +161,13 @@ def step_cost(work: Path, store: FeatureStore, start: Start) -> float:
 
 def read_rows(path: Path) -> list[dict[str, Any]]:
     return json.loads(path.read_text())["rows"] if path.exists() else []
+
+
+def all_rows(out: Path, work: Path) -> list[dict[str, Any]]:
+    """Those in the file, and those that other processes have finished since."""
+    finished = [json.loads(path.read_text()) for path in work.glob("*/row.json")]
+    cells = {(row["trained"], row["recorded"]): row for row in [*read_rows(out), *finished]}
+    return [cells[key] for key in sorted(cells)]
 
 
 if __name__ == "__main__":
