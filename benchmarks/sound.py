@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 import time
+from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -60,13 +61,7 @@ def main() -> None:
         judge.row("teacher", texts, readings, references, references, rate),
         judge.row("copy-synthesis", texts, copies, references, references, rate),
     ]
-    for name, steps, guidance, pace in product(
-        names, arguments.steps or [None], arguments.guidance or [None], arguments.pace or [1.0]
-    ):
-        voice, title = Voice.load(name), f"{name}, pace {pace:g}"
-        if steps is not None or guidance is not None:
-            voice = voice.with_sampling(steps, guidance)
-            title += f", {voice.model.flow.steps} steps, guidance {voice.model.flow.guidance:g}"
+    for voice, title, pace in systems(names, arguments.steps, arguments.guidance, arguments.pace):
         voice.speak("Warm up.", vocoder=vocoder)
         begun = time.process_time()
         spoken = [voice.speak(text, pace=pace, vocoder=vocoder) for text in texts]
@@ -78,6 +73,21 @@ def main() -> None:
     settings["prompts"] = Path(arguments.prompts).name
     if arguments.out:
         arguments.out.write_text(json.dumps({"settings": settings, "vocoder": vocoder.name, "rows": rows}, indent=1))
+
+
+def systems(
+    names: list[str], steps: list[int] | None, guidance: list[float] | None, paces: list[float] | None
+) -> Iterator[tuple[Voice, str, float]]:
+    """Every voice, title and pace to be measured; those with a flow decoder with all steps and weights of guidance."""
+    for name, pace in product(names, paces or [1.0]):
+        voice, title = Voice.load(name), f"{Path(name).name}, pace {pace:g}"
+        if getattr(voice.model, "flow", None) is None:
+            yield voice, title, pace
+            continue
+        for chosen_steps, weight in product(steps or [None], guidance or [None]):
+            drawn = voice.with_sampling(chosen_steps, weight)
+            flow = drawn.model.flow
+            yield drawn, f"{title}, {flow.steps} steps, guidance {flow.guidance:g}", pace
 
 
 def chosen(prompts: str, count: int, seed: int) -> list[str]:
