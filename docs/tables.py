@@ -201,6 +201,13 @@ RIVALS = {
 }
 
 
+RIVALS_SWEPT = {
+    "attention": "clock attention (voice `attention`)",
+    "plain-larope": "LARoPE",
+    "plain-uniform": "uniform upsampling",
+}
+
+
 def plain_l1(system: str) -> dict[str, Any]:
     """A system after 16,000 steps of plain L1, at natural length."""
     measured = [*read("plain_l1_200")["systems"], *read("rivals")["systems"]]
@@ -227,6 +234,26 @@ def rivals() -> str:
     losses_head = "validation L1 at step 4,000 / 8,000 / 16,000"
     head = ["cross-attention", "WER", "CER", "words repeated", "steps back", losses_head]
     return table(head, rows)
+
+
+@made
+def rivals_sweep() -> str:
+    """Word error rate and words skipped / repeated of the rivals at every length."""
+    found = {(row["system"], row["length"]): row for row in read("rivals_sweep")["systems"]}
+    names = {name: label for name, label in RIVALS_SWEPT.items() if any(system == name for system, _ in found)}
+    rows = []
+    for length in dict.fromkeys(length for _, length in found):
+        cells = [found.get((name, length)) for name in names]
+        rows.append(
+            [
+                short(length),
+                *(
+                    f"{percent(row['scores']['moonshine']['wer'], 1)}; {skips_and_repeats(row)}" if row else ""
+                    for row in cells
+                ),
+            ]
+        )
+    return table(["frames per phoneme", *names.values()], rows)
 
 
 @made
@@ -719,15 +746,15 @@ def sound() -> str:
 
 
 @made
-def sound_retrained() -> str:
-    return sound_table("sound_retrained")
+def sound_flow() -> str:
+    return sound_table("sound_flow")
 
 
 @made
 def cepstral_breakdown() -> str:
     """Distance with true and predicted inputs, one row for each run."""
     keys = ("true", "own_energy", "own_pitch", "own_both", "all_own", "time", "bins")
-    names = {"voice": "4,000 steps of L1", "adversarial": "then 2,000 with discriminator and predicted energies"}
+    names = {"l1": "3,000 steps of L1", "adversarial": "then 2,500 with the discriminator"}
     rows = [[names[row["run"]], *(interval(row[key]) for key in keys)] for row in read("cepstral_breakdown")]
     heads = ["all true", "own energy", "own pitch", "both own", "all own, after DTW", "movement, time", "bins"]
     return table(["", *heads], rows)
@@ -737,13 +764,13 @@ def sound_table(name: str) -> str:
     names = {
         "default, pace 1": "default voice",
         "attention, pace 1": "voice `attention`",
-        "retrained, pace 1": "retrained voice",
-        "retrained, pace 1.6667": "the same at 0.6 of its natural duration, 30 sentences",
+        "voice-l1, pace 1": "L1 alone",
+        "candidate, pace 1": "with the discriminator",
     }
     keys = ("distillmos", "dnsmos", "time", "bins", "variance", "cepstral_distance")
     rows = [
         [
-            names.get(row["name"], row["name"]),
+            names.get(row["name"], row["name"].replace("voice-flow, pace 1", "flow")),
             percent(dict(zip(("estimate", "low", "high"), row["wer"], strict=True)), 1),
         ]
         + [f"{row[key][0]:.2f} [{row[key][1]:.2f}, {row[key][2]:.2f}]" for key in keys]

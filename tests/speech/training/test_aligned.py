@@ -1,5 +1,6 @@
 """Batches and losses along an alignment, against their definitions written out."""
 
+import math
 from types import SimpleNamespace
 
 import pytest
@@ -8,6 +9,7 @@ import torch
 from clock_attention.speech.corpus.speakers import ProsodyStatistics, SpeakerStatistics
 from clock_attention.speech.model.aligned import AlignedPrediction
 from clock_attention.speech.training.aligned import (
+    AlignedBatch,
     aligned_losses,
     collate_aligned,
     stretched_durations,
@@ -98,15 +100,22 @@ def test_shares_of_a_batch_add_up_to_its_losses():
         pad = torch.nn.utils.rnn.pad_sequence
         return AlignedPrediction(*(pad([row[k] for row in rows], batch_first=True) for k in range(5)))
 
-    totals = {"all_frames": 27, "all_tokens": 9}
+    totals = {"boundaries": 1, "all_frames": 27, "all_tokens": 9}
     whole, *shares = (aligned_losses(prediction(plan.items), collate_aligned(store, plan), **totals) for plan in plans)
     for name in whole._fields:
         torch.testing.assert_close(getattr(whole, name), sum(getattr(share, name) for share in shares))
     mel = sum((outputs[i][0] - (store.mels[i] - store.mean) / store.std).abs().sum() for i in range(3)) / (27 * 2)
     torch.testing.assert_close(whole.mel, mel)
     natural = [torch.log1p(2 * store.timing[i]) for i in range(3)]
-    duration = sum((outputs[i][1] - natural[i])[1:].abs().sum() for i in range(3)) / 9
-    torch.testing.assert_close(whole.duration, duration)
+    single = sum((outputs[i][1] - natural[i])[1:].abs().sum() for i in range(3))
+    spoken = [slice(2, -1)] * 3  # the first token of each is a word boundary
+    totals_of = [
+        [max(1.0, float(logs[i][spoken[i]].clamp(min=0).expm1().sum())) for i in range(3)]
+        for logs in ([outputs[i][1] for i in range(3)], natural)
+    ]
+    faster = [abs(math.log(ours / theirs)) for ours, theirs in zip(*totals_of, strict=True)]
+    pace = sum((len(store.timing[i]) - 1) * faster[i] for i in range(3))
+    torch.testing.assert_close(whole.duration, (single + pace) / 9)
     pieces = []
     for item in range(3):
         true = (token_means(store.mels[item].mean(1), store.timing[item], 1.0) - 1.0) / 2.0
@@ -114,6 +123,28 @@ def test_shares_of_a_batch_add_up_to_its_losses():
         learned[0] = False
         pieces.append((outputs[item][2] - true)[learned].abs().sum())
     torch.testing.assert_close(whole.energy, sum(pieces) / 9, msg="a token without frames has no energy to learn")
+
+
+def test_phonemes_learn_to_last_as_long_as_they_do_in_total():
+    """Where nothing tells phonemes of 2 frames from the fewer of 11, the median alone would speak all of them in 2."""
+    tokens = torch.full((1, 8), 3)
+    durations = torch.tensor([[4.0, 2, 11, 2, 11, 2, 11, 2, 2, 4]])
+    frames = durations.sum(1).long()
+    silent = torch.zeros(1, int(frames))
+    batch = AlignedBatch(
+        tokens, torch.tensor([8]), torch.zeros(1, int(frames), 2), frames, torch.ones(1), durations,
+        torch.zeros(1, 10), silent, silent, torch.zeros(1, dtype=torch.long),
+    )  # fmt: skip
+    level = torch.tensor(1.5, requires_grad=True)  # one prediction for all of them
+    optimizer = torch.optim.Adam([level], lr=0.02)
+    for _ in range(300):
+        logs = level.expand(1, 10)
+        guess = AlignedPrediction(batch.mel, logs, torch.zeros(1, 10), silent, silent)
+        loss = aligned_losses(guess, batch, boundaries=1, all_frames=int(frames), all_tokens=9).duration
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    assert 8 * float(level.detach().expm1()) == pytest.approx(43, rel=0.06)
 
 
 class TwoSpeakers(Store):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import torch
@@ -10,7 +11,7 @@ from torch import Tensor
 
 from clock_attention.speech.corpus.protocols import TimedFeatures
 from clock_attention.speech.corpus.speakers import ProsodyStatistics, SpeakerStatistics
-from clock_attention.speech.model.aligned import AlignedPrediction
+from clock_attention.speech.model.aligned import MOST_FRAMES, AlignedPrediction
 from clock_attention.speech.model.transformer_model import past_end
 from clock_attention.speech.training.batching import Plan, stretch
 
@@ -111,14 +112,17 @@ def token_means(values: Tensor, durations: Tensor, empty: float) -> Tensor:
 
 
 def aligned_losses(
-    prediction: AlignedPrediction, batch: AlignedBatch, *, all_frames: int, all_tokens: int
+    prediction: AlignedPrediction, batch: AlignedBatch, *, boundaries: int, all_frames: int, all_tokens: int
 ) -> AlignedLosses:
     """Losses of the aligned model: what one process's share of a batch adds.
 
-    Durations are learned at natural pace. The silence before an utterance says where a recording was cut, not how it
-    was spoken: it is not learned. Energy is learned where a token has frames; it has none to speak of elsewhere.
+    Durations are learned at natural pace, each and in total: medians of durations sum to less than the durations, and
+    a voice that learned only them would speak too fast. The silence before an utterance says where a recording was
+    cut, not how it was spoken: it is not learned. Energy is learned where a token has frames; it has none to speak of
+    elsewhere.
 
     Args:
+        boundaries: the first so many symbols are pauses and word boundaries, which may take no frames.
         all_frames, all_tokens: of the whole batch over all processes: every frame and token then weighs the same.
     """
     present = ~past_end(batch.frames, batch.mel.shape[1])
@@ -133,8 +137,27 @@ def aligned_losses(
 
     return AlignedLosses(
         mel=mean((prediction.mel.float() - batch.mel).abs().mean(-1), present, all_frames),
-        duration=mean((prediction.log_duration.float() - natural).abs(), tokens, all_tokens),
+        duration=mean((prediction.log_duration.float() - natural).abs(), tokens, all_tokens)
+        + mean(pace_errors(prediction, batch, natural, boundaries)[:, None], tokens, all_tokens),
         energy=mean((prediction.energy.float() - batch.energy).abs(), tokens & (batch.durations > 0), all_tokens),
         pitch=mean((prediction.pitch.float() - batch.pitch).abs(), voiced, all_frames),
         voicing=mean(voicing, present, all_frames),
     )
+
+
+def pace_errors(prediction: AlignedPrediction, batch: AlignedBatch, natural: Tensor, boundaries: int) -> Tensor:
+    """For training the aligned model: how much faster or slower all phonemes of an item are, in logs.  (B,)
+
+    Pauses and word boundaries do not count: where the model expects none, phonemes must not fill their place.
+
+    Args:
+        natural: log(1 + frames) at natural pace (B, T + 2).
+    """
+    spoken = (batch.tokens >= boundaries) & ~past_end(batch.token_lengths, batch.tokens.shape[1])
+    spoken = F.pad(spoken, (1, 1))
+    longest = math.log1p(MOST_FRAMES)
+    ours, theirs = (
+        (logs.clamp(0, longest).expm1() * spoken).sum(1).clamp(min=1)
+        for logs in (prediction.log_duration.float(), natural)
+    )
+    return (ours.log() - theirs.log()).abs()

@@ -180,6 +180,11 @@ class AlignedRecipe(Recipe):
     def features(self) -> TimedFeatures:
         return self.store  # type: ignore[return-value]  # checked above
 
+    @property
+    def boundaries(self) -> int:
+        assert isinstance(self.config.model, AlignedConfig)
+        return self.config.model.boundaries
+
     def build(self) -> AlignedModel:
         assert isinstance(self.config.model, AlignedConfig)
         return AlignedModel(self.config.model)
@@ -215,7 +220,9 @@ class AlignedRecipe(Recipe):
         with bfloat16_where_fast(batch.mel):
             prediction = model(*batch.inputs, batch.mel, own, batch.speakers)
         tokens = sum(len(self.store.utterances[item].tokens) + 1 for item in plan.items)
-        found = aligned_losses(prediction, batch, all_frames=sum(plan.frames), all_tokens=tokens)
+        found = aligned_losses(
+            prediction, batch, boundaries=self.boundaries, all_frames=sum(plan.frames), all_tokens=tokens
+        )
         weights = found.mel.new_tensor(
             [1.0, training.duration_weight, training.energy_weight, training.pitch_weight, training.voicing_weight]
         )
@@ -255,7 +262,7 @@ class AlignedRecipe(Recipe):
                 batch = self.collate(plan).to(fabric.device)
                 with fabric.autocast():
                     prediction = model(*batch.inputs, speakers=batch.speakers)
-                found = aligned_losses(prediction, batch, all_frames=1, all_tokens=1)
+                found = aligned_losses(prediction, batch, boundaries=self.boundaries, all_frames=1, all_tokens=1)
                 totals += torch.tensor([*map(float, found), float(batch.frames.sum())], dtype=torch.float64)
         totals = torch.as_tensor(fabric.all_reduce(totals, reduce_op="sum")).double()
         tokens = sum(len(self.store.utterances[item].tokens) + 1 for item in items)
