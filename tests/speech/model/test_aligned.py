@@ -96,19 +96,6 @@ def test_items_can_be_decoded_with_the_energy_that_synthesis_would_use():
     assert (predicted.mel - given.mel).abs().max() > 1e-3
 
 
-def test_some_items_are_decoded_with_the_pitch_that_the_model_predicts():
-    model, (tokens, lengths) = build(), batch([[2, 3, 4, 5], [6, 7, 8, 2]])
-    durations, energy = torch.full((2, 6), 3.0), torch.randn(2, 6)
-    pitch, voiced = torch.randn(2, 18), torch.ones(2, 18)
-    given = model(tokens, lengths, durations, energy, pitch, voiced)
-    chosen = model(tokens, lengths, durations, energy, pitch, voiced, predicted_pitch=torch.tensor([False, True]))
-    own = given.pitch.detach(), (given.voiced.detach() > 0).float()
-    predicted = model(tokens, lengths, durations, energy, *own)
-    torch.testing.assert_close(chosen.mel[0], given.mel[0])
-    torch.testing.assert_close(chosen.mel[1], predicted.mel[1])
-    assert (predicted.mel - given.mel).abs().max() > 1e-3
-
-
 def test_frames_read_the_token_that_they_belong_to():
     durations = torch.tensor([[4.0, 10, 0, 2, 7]])
     weights = meeting_weights(durations, torch.zeros(1, 5, dtype=torch.bool), 23)[0]

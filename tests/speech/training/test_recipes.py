@@ -39,7 +39,7 @@ def tiny(*changes):
 
 @pytest.mark.parametrize(
     "changes",
-    [[], ["adversarial_weight=0", "predicted_energy=0.5", "predicted_pitch=0.5"], ["flow_layers=1", "flow_width=8"]],
+    [[], ["adversarial_weight=0", "predicted_energy=0.5"], ["flow_layers=1", "flow_width=8"]],
     ids=" ".join,
 )
 def test_a_resumed_run_is_bitwise_the_run_that_never_stopped(changes, store, tmp_path):

@@ -163,7 +163,6 @@ class AlignedModel(nn.Module):
         voiced: Tensor,
         target: Tensor | None = None,
         predicted_energy: Tensor | None = None,
-        predicted_pitch: Tensor | None = None,
         speakers: Tensor | None = None,
     ) -> AlignedPrediction:
         """Along a known alignment, with known prosody.
@@ -175,7 +174,6 @@ class AlignedModel(nn.Module):
             pitch, voiced: per frame (B, S); anything after each item's frames.
             target: standardised mel (B, S, M), for a flow decoder to learn from.
             predicted_energy: items that are decoded with the predicted energy, as in synthesis (B,).
-            predicted_pitch: items that are decoded with the predicted pitch and voicing, likewise (B,).
             speakers: who speaks (B,), where the model has several.
         """
         encoding = self.encode(tokens, lengths, speakers)
@@ -184,16 +182,14 @@ class AlignedModel(nn.Module):
         frames = durations.sum(1).long()
         present = keep(past_end(frames, pitch.shape[1]))  # (B, S, 1)
         aligned, _ = self.read(encoding, durations, energy, pitch.shape[1])
-        hidden, contour, voicing = self.predict_prosody(aligned, present)
-        if predicted_pitch is not None:
-            own = predicted_pitch[:, None]
-            pitch = torch.where(own, contour.detach().to(pitch.dtype), pitch)
-            voiced = torch.where(own, (voicing.detach() > 0).to(voiced.dtype), voiced)
+        hidden, predicted_pitch, predicted_voiced = self.predict_prosody(aligned, present)
         condition = self.decode(aligned, hidden, pitch, voiced, present)
         flow = None
         if self.flow is not None and target is not None:
             flow = self.flow.errors(condition, self.wide(condition, encoding, durations, energy), target)
-        return AlignedPrediction(condition.mean, encoding.log_duration, encoding.energy, contour, voicing, flow)
+        return AlignedPrediction(
+            condition.mean, encoding.log_duration, encoding.energy, predicted_pitch, predicted_voiced, flow
+        )
 
     def read(
         self, encoding: Encoding, durations: Tensor, energy: Tensor, frames: int, wider: float = 1.0

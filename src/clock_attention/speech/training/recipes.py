@@ -214,12 +214,11 @@ class AlignedRecipe(Recipe):
 
     def losses(self, model: nn.Module, batch: AlignedBatch, plan: Plan, step: int) -> tuple[Tensor, Tensor]:
         training = self.config.training
-        own_energy, own_pitch = (
-            torch.rand(len(batch.frames), device=batch.mel.device) < share if share else None
-            for share in (training.predicted_energy, training.predicted_pitch)
-        )
+        own = None
+        if training.predicted_energy:
+            own = torch.rand(len(batch.frames), device=batch.mel.device) < training.predicted_energy
         with bfloat16_where_fast(batch.mel):
-            prediction = model(*batch.inputs, batch.mel, own_energy, own_pitch, batch.speakers)
+            prediction = model(*batch.inputs, batch.mel, own, batch.speakers)
         tokens = sum(len(self.store.utterances[item].tokens) + 1 for item in plan.items)
         found = aligned_losses(
             prediction, batch, boundaries=self.boundaries, all_frames=sum(plan.frames), all_tokens=tokens
