@@ -95,8 +95,8 @@ def chosen(prompts: str, count: int, seed: int) -> list[str]:
     return [texts[place] for place in np.random.default_rng(seed).permutation(len(texts))[:count]]
 
 
-def teacher_wave(text: str, rate: int) -> np.ndarray[Any, Any]:
-    wave = Teacher()(TeacherPhrase(id="", group="", text=text, speed=1.0, seed=0))
+def teacher_wave(text: str, rate: int, speed: float = 1.0) -> np.ndarray[Any, Any]:
+    wave = Teacher()(TeacherPhrase(id="", group="", text=text, speed=speed, seed=0))
     return trim_silence(resample(wave, TEACHER_RATE, rate), rate)
 
 

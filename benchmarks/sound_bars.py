@@ -22,6 +22,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from sound import teacher_wave
 
 from clock_attention.evaluation.pipeline.evaluate import phones
 from clock_attention.evaluation.prompts import load_prompts, read_prompts
@@ -33,8 +34,6 @@ from clock_attention.evaluation.scoring.recognizers import Moonshine, PocketSphi
 from clock_attention.evaluation.scoring.unheard_words import phones_heard, words_not_in
 from clock_attention.speech.aligner import Aligner
 from clock_attention.speech.audio.pitch import log_pitch
-from clock_attention.speech.audio.wave import resample, trim_silence
-from clock_attention.speech.corpus.teacher import TEACHER_RATE, Teacher, TeacherPhrase
 from clock_attention.speech.text.phonemes import PAUSES, WORD_BOUNDARY
 from clock_attention.speech.voice.speech import Speech
 from clock_attention.speech.voice.voice import Voice
@@ -80,11 +79,6 @@ class Mute:
 
     def __call__(self, mel: torch.Tensor) -> np.ndarray[Any, Any]:
         return np.zeros(len(mel) * self.mel.hop_length, np.float32)
-
-
-def teacher_wave(text: str, rate: int) -> np.ndarray[Any, Any]:
-    wave = Teacher()(TeacherPhrase(id="", group="", text=text, speed=1.0, seed=0))
-    return trim_silence(resample(wave, TEACHER_RATE, rate), rate)
 
 
 def long(voice: Voice, vocoder: Any, arguments: argparse.Namespace) -> dict[str, Any]:
