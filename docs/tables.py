@@ -751,6 +751,12 @@ def sound_flow() -> str:
 
 
 @made
+def cepstral_floor() -> str:
+    found = read("cepstral_floor")["distances"]
+    return table(["", *found], [["cepstral distance", *(interval(value) for value in found.values())]])
+
+
+@made
 def cepstral_breakdown() -> str:
     """Distance with true and predicted inputs, one row for each run."""
     keys = ("true", "own_energy", "own_pitch", "own_both", "all_own", "time", "bins")
