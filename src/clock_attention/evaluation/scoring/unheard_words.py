@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from clock_attention.evaluation.optional_packages import needs
 from clock_attention.evaluation.scoring.error_rates import normalize_transcript
 
 MARGIN = 0.08  # s around a word in which its phones may be; recognizers place boundaries no better
@@ -28,8 +29,7 @@ def words_not_in(transcript: str, words: Sequence[str]) -> set[int]:
 
     A word that was heard as another one of similar length is not among them.
     """
-    import jiwer
-
+    jiwer = needs("jiwer", extra="evaluation")
     spellings = [letters(word) for word in words]
     reference, output = "".join(spellings), letters(transcript)
     if not reference or not output:
