@@ -2,8 +2,8 @@
 
 Fine-tunes a voice on parts of an aligned corpus of one speaker (`clock-attention corpus align`), for several amounts of
 recordings and of CPU time, and measures each: word error rate, DistillMOS, DNSMOS, speaker similarity. Every
-finished cell is kept: the same command continues. Several may run at once, with other --recorded or --trained and the
-same --work and --out.
+finished cell is kept, and the picture beside OUT is drawn again: the same command continues. Several may run at
+once, with other --recorded or --trained and the same --work and --out.
 
     python benchmarks/own_voice.py --corpus runs/kathleen --prompts harvard_720.txt --work runs/own_voice \
         --recorded 10 82 --trained 10 30 --out results/own_voice.json
@@ -26,14 +26,14 @@ import numpy as np
 import torch
 
 from clock_attention.evaluation.prompts import read_prompts
-from clock_attention.files import write_atomically
+from clock_attention.files import replacing, write_atomically
+from clock_attention.own_voice.fine_tuning import export_own_voice, fine_tuning_config
 from clock_attention.own_voice.measure import measure
 from clock_attention.speech.corpus.store import STD_FLOOR, FeatureStore
 from clock_attention.speech.corpus.store_alignment import statistics
-from clock_attention.speech.training.config import RunConfig, load_preset
 from clock_attention.speech.training.loop import train
 from clock_attention.speech.training.transfer import Start
-from clock_attention.speech.voice.from_run import export, start_from
+from clock_attention.speech.voice.from_run import start_from
 from clock_attention.speech.voice.voice import Voice
 
 TIMED_STEPS = 10
@@ -121,6 +121,7 @@ def main() -> None:
             print(row, flush=True)
             rows = all_rows(arguments.out, arguments.work)
             write_atomically(arguments.out, json.dumps({"settings": settings, "rows": rows}, indent=1))
+            draw(rows, arguments.out.with_suffix(".png"))
 
 
 def cell(
@@ -129,11 +130,11 @@ def cell(
     """Train, export and measure one voice."""
     name = f"{recorded:g}_{trained:g}"
     part = Part(whole, recorded)
-    config = planned(start, max(1, round(60 * trained / cost)))
+    steps = max(1, round(60 * trained / cost))
+    config = fine_tuning_config(start, steps).changed([f"validate_every={steps}", "pictures=0"])
     train(config, part, work / name / "run", start=start, resume=True)
-    export(work / name / "run", work / name / "voice", licence="unknown", which="last", half=True)
+    export_own_voice(work / name / "run", work / name / "voice", part, start, licence="unknown")
     found = measure(Voice.load(work / name / "voice"), whole, texts, work / name / "samples")
-    steps = config.training.steps
     row = {"recorded": recorded, "trained": trained, "used_minutes": part.minutes, "steps": steps} | {
         key: found[key] for key in KEPT if key in found
     }
@@ -141,17 +142,14 @@ def cell(
     return row
 
 
-def planned(start: Start, steps: int) -> RunConfig:
-    changes = [f"steps={steps}", f"adversarial_from={steps // 4}", f"validate_every={steps}", "pictures=0"]
-    return load_preset("finetune").model_copy(update={"model": start.model}).changed(changes)
-
-
 def step_cost(work: Path, store: FeatureStore, start: Start) -> float:
     """CPU seconds of a step with the discriminator; measured once."""
     path = work / "step_cost.json"
     if not path.exists():
         run = work / "timing"
-        config = planned(start, TIMED_STEPS + 1).changed(["adversarial_from=0", "validate_every=1000"])
+        config = fine_tuning_config(start, TIMED_STEPS + 1).changed(
+            ["adversarial_from=0", "validate_every=1000", "pictures=0"]
+        )
         train(config, store, run, start=start, resume=True, max_steps=1, quiet=True)
         begun = time.process_time()
         train(config, store, run, resume=True, quiet=True)
@@ -168,6 +166,39 @@ def all_rows(out: Path, work: Path) -> list[dict[str, Any]]:
     finished = [json.loads(path.read_text()) for path in work.glob("*/row.json")]
     cells = {(row["trained"], row["recorded"]): row for row in [*read_rows(out), *finished]}
     return [cells[key] for key in sorted(cells)]
+
+
+def draw(rows: list[dict[str, Any]], path: Path) -> None:
+    """Each measure over the minutes of recordings, one line for every training time."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    panels = {
+        "wer": ("word error rate, %", 100),
+        "distillmos": ("DistillMOS", 1),
+        "similarity": ("speaker similarity to the reader", 1),
+    }
+    figure, axes = plt.subplots(1, 3, figsize=(11, 3.4), layout="constrained")
+    for axis, (key, (title, factor)) in zip(axes, panels.items(), strict=True):
+        for place, trained in enumerate(sorted({row["trained"] for row in rows})):
+            chosen = [row for row in rows if row["trained"] == trained]
+            minutes = np.array([row["recorded"] for row in chosen]) * 1.03 ** (place - 1)  # bars side by side
+            estimate, low, high = factor * np.array([row[key] for row in chosen]).T
+            spread = [estimate - low, high - estimate]
+            axis.errorbar(minutes, estimate, spread, fmt="o-", capsize=3, label=f"{trained:g} minutes of one core")
+        axis.set(title=title, xlabel="minutes of recordings", xscale="log")
+        axis.set_xticks(
+            sorted({row["recorded"] for row in rows}),
+            labels=sorted({f"{row['recorded']:g}" for row in rows}, key=float),
+        )
+        axis.minorticks_off()
+        axis.grid(alpha=0.3)
+    axes[0].set_ylim(0, None)
+    axes[0].legend()
+    with replacing(path) as temporary:
+        figure.savefig(temporary, dpi=120, format="png")
 
 
 if __name__ == "__main__":

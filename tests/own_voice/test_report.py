@@ -3,7 +3,15 @@
 import pytest
 from matplotlib.image import imread
 
-from clock_attention.own_voice.report import draw_curves, explanation, left_out, measures_table, numbers, worst_table
+from clock_attention.own_voice.report import (
+    draw_curves,
+    explanation,
+    left_out,
+    measures_table,
+    minutes_used,
+    numbers,
+    worst_table,
+)
 
 MEASURED = {
     "sentences": 24,
@@ -32,20 +40,20 @@ def test_measures_have_their_intervals_and_a_comparison():
 
 def test_everything_that_was_left_out_is_counted_by_reason():
     found = {
-        "gather": {"left_out": {"no text": (2, 7.0)}},
-        "prepare": {"left_out": [("a", "clipped", ""), ("b", "clipped", ""), ("c", "silent", "")]},
-        "align": {"left_out": ["d"], "seconds_left_out": 3.2, "worst": [("d", None, "does not fit", "text")]},
+        "gather": {"left_out": {"no text": (2, 7.0)}, "seconds": 600.0},
+        "prepare": {"left_out": [("a", "clipped", "", 4.0), ("b", "clipped", "", 5.6), ("c", "silent", "")]},
+        "align": {"left_out": ["d"], "seconds_left_out": 20.4, "worst": [("d", None, "does not fit", "text")]},
     }
-    (rows,) = left_out(found)
-    assert rows[1:] == [
+    assert left_out(found) == [
         ["reading", "no text", "2", "7"],
-        ["preparing", "clipped", "2", ""],
-        ["preparing", "silent", "1", ""],
-        ["aligning", "the text does not fit", "1", "3"],
+        ["preparing", "clipped", "2", "10"],
+        ["preparing", "silent", "1", "0"],  # as version 0.2.0 wrote it
+        ["aligning", "the text does not fit", "1", "20"],
     ]
+    assert minutes_used(found) == pytest.approx((600 - 9.6 - 20.4) / 60)
     assert worst_table(found)[1] == ["d", "", "does not fit", "text"]
     nothing = {"gather": {"left_out": {}}, "prepare": {"left_out": []}, "align": {"left_out": []}}
-    assert left_out(nothing) == ["Nothing."]
+    assert left_out(nothing) == []
 
 
 @pytest.mark.parametrize("rows", ["", "100,0.5,\n200,0.4,0.45\n"])

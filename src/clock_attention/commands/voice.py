@@ -17,7 +17,7 @@ from clock_attention.commands.terminal import clear_errors, complaints, console
 from clock_attention.own_voice.create import STAGES, OnStageProgress
 from clock_attention.own_voice.create import create as run_creation
 from clock_attention.own_voice.order import Order
-from clock_attention.own_voice.report import REPORT, measures_table
+from clock_attention.own_voice.report import REPORT, left_out, measures_table, minutes_used
 from clock_attention.speech.voice.voice_folder import CARD, VoiceCard, VoiceError, read_card, shipped_voices
 
 app = typer.Typer(help="Make a voice from your recordings.", no_args_is_help=True)
@@ -115,10 +115,11 @@ def create(
         for row in rows:
             table.add_row(*row)
         console.print(table)
-        gathered = found["gather"]
+        for stage, reason, clips, seconds in left_out(found):
+            console.print(f"left out when {stage}: {reason}: {clips} clips, {seconds} s", highlight=False)
         console.print(
-            f"{gathered['seconds'] / 60:.1f} of {gathered['seconds_found'] / 60:.1f} minutes used; "
-            f"{(time.monotonic() - begun) / 60:.0f} minutes. What was left out and why, and samples: {out / REPORT}\n"
+            f"{minutes_used(found):.1f} of {found['gather']['seconds_found'] / 60:.1f} minutes of recordings used. "
+            f"Made in {(time.monotonic() - begun) / 60:.0f} minutes. Samples and details: {out / REPORT}\n"
             f'clock-attention speak "Hello." --voice {out}',
             highlight=False,
             soft_wrap=True,

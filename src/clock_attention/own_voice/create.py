@@ -20,11 +20,12 @@ from clock_attention.evaluation.scoring.recognizers import load_recognizer
 from clock_attention.evaluation.scoring.speaker_similarity import load_encoder
 from clock_attention.files import locked
 from clock_attention.own_voice.checks import Clip, require_enough, require_one_speaker, require_quiet
+from clock_attention.own_voice.fine_tuning import export_own_voice, fine_tuning_config
 from clock_attention.own_voice.gather import Gathered, Gathering
-from clock_attention.own_voice.measure import held_out, measure
+from clock_attention.own_voice.measure import measure
 from clock_attention.own_voice.order import Order
 from clock_attention.own_voice.report import write_card, write_voice_report
-from clock_attention.own_voice.spread import MOST_SPREAD, energy_spread
+from clock_attention.own_voice.spread import MOST_SPREAD
 from clock_attention.own_voice.stages import StageResult, Stages, digest_of
 from clock_attention.speech.aligner import Aligner
 from clock_attention.speech.aligner.network import SHIPPED
@@ -38,18 +39,16 @@ from clock_attention.speech.corpus.prepare import prepare
 from clock_attention.speech.corpus.sources import find_sources
 from clock_attention.speech.corpus.store import FeatureStore
 from clock_attention.speech.corpus.store_alignment import align_store
-from clock_attention.speech.model.aligned import AlignedModel
-from clock_attention.speech.training.config import RunConfig, load_preset
+from clock_attention.speech.training.config import RunConfig
 from clock_attention.speech.training.loop import train
 from clock_attention.speech.training.transfer import Start
-from clock_attention.speech.voice.from_run import export, start_from
+from clock_attention.speech.voice.from_run import start_from
 from clock_attention.speech.voice.voice import Voice
 
 STAGES = ("gather", "check", "prepare", "align", "plan", "train", "export", "evaluate")
 LISTENED = 48  # clips in which the speaker is compared
 TIMED_STEPS = 4
 FEWEST_STEPS, MOST_STEPS = 200, 6000
-ADVERSARY_SHARE = 0.15  # of the steps before the discriminator joins
 
 OnStageProgress = Callable[[str, int, int], None]  # stage, done, of
 
@@ -155,10 +154,11 @@ class Creation:
             folder=self.clips,
             report=report,
         )
+        length = {row.id: soundfile.info(row.path).duration for row in recordings}
         return {
             "utterances": len(store),
             "hours": store.hours,
-            "left_out": [[row.id, row.reason, row.detail] for row in store.rejected],
+            "left_out": [[row.id, row.reason, row.detail, length.get(row.id, 0.0)] for row in store.rejected],
         }
 
     def align(self) -> StageResult:
@@ -201,16 +201,7 @@ class Creation:
         return {"steps": steps, "seconds_per_step": seconds}
 
     def config(self, plan: StageResult) -> RunConfig:
-        steps = plan["steps"]
-        changes = [
-            f"steps={steps}",
-            f"seed={self.order.seed}",
-            f"warmup_steps={min(50, max(1, steps // 10))}",
-            f"adversarial_from={round(ADVERSARY_SHARE * steps)}",
-            f"validate_every={max(1, steps // 8)}",
-        ]
-        preset = load_preset("finetune")
-        return preset.model_copy(update={"model": self.start.model}).changed(changes)
+        return fine_tuning_config(self.start, plan["steps"], self.order.seed)
 
     def train(self, config: RunConfig) -> StageResult:
         if not self.continues(config):
@@ -233,24 +224,16 @@ class Creation:
         )
 
     def export(self) -> StageResult:
-        order = self.order
-        write = partial(
-            export,
+        order, store = self.order, FeatureStore.open(self.store)
+        card, spread = export_own_voice(
             self.run_folder,
             order.out,
+            store,
+            self.start,
             licence=order.licence,
-            which="last",
-            half=True,
             consent=order.consent,
-            start=self.start,
             blend=order.blend,
         )
-        card, spread = write(), 1.0
-        model = Voice.load(order.out).model
-        if isinstance(model, AlignedModel):
-            store = FeatureStore.open(self.store)
-            spread = energy_spread(model, store, held_out(store))
-            card = write(energy_spread=spread)
         return {
             "weights_sha256": card.weights_sha256,
             "energy_spread": spread,

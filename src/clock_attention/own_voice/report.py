@@ -15,6 +15,7 @@ from clock_attention.evaluation.report.document import (
     to_html,
 )
 from clock_attention.files import replacing, write_atomically
+from clock_attention.own_voice.fine_tuning import ADVERSARY_SHARE
 from clock_attention.speech.training.progress import read_log
 from clock_attention.speech.voice.voice_folder import CARD, read_card
 
@@ -62,7 +63,9 @@ def write_voice_report(order: Order, found: Findings, log: Path, samples: Path) 
     parts += [AudioSamples("The speaker, in recordings that were not learned from:", tuple(recorded))]
     parts += [Heading("Measures"), measures_table(measured), explanation(measured)]
     parts += [Heading("What was used"), used_table(found)]
-    parts += [Heading("What was left out, and why"), *left_out(found)]
+    rows = left_out(found)
+    listed: ReportPart = [["stage", "reason", "clips", "seconds"], *rows] if rows else "Nothing."
+    parts += [Heading("What was left out, and why"), listed]
     parts += [
         Heading("Texts that fit their recordings least"),
         worst_table(found),
@@ -70,7 +73,10 @@ def write_voice_report(order: Order, found: Findings, log: Path, samples: Path) 
     ]
     picture = samples / "curves.png"
     if draw_curves(log, picture):
-        parts += [Heading("Learning"), Picture(picture, "Losses over steps; the discriminator joins after a quarter.")]
+        parts += [
+            Heading("Learning"),
+            Picture(picture, f"Losses over steps; the discriminator joins after {ADVERSARY_SHARE:.0%} of them."),
+        ]
     page = order.out / REPORT
     write_atomically(page, to_html(parts, f"The voice {order.out.name}"))
     return page
@@ -140,20 +146,31 @@ def used_table(found: Findings) -> Cells:
     ]
 
 
-def left_out(found: Findings) -> list[ReportPart]:
-    """Of a voice's report: every reason for leaving clips out with its count and time; nothing disappears."""
-    rows: Cells = [["stage", "reason", "clips", "seconds"]]
+def left_out(found: Findings) -> Cells:
+    """Of a voice's report: every reason for leaving clips out with its count and seconds; nothing disappears."""
+    rows: Cells = []
     for reason, (count, seconds) in found["gather"]["left_out"].items():
-        rows.append(["reading", reason, str(count), f"{seconds:.0f}"])
-    reasons: dict[str, int] = {}
-    for _, reason, _ in found["prepare"]["left_out"]:
-        reasons[reason] = reasons.get(reason, 0) + 1
-    rows += [["preparing", reason, str(count), ""] for reason, count in reasons.items()]
+        rows.append(["reading", reason, f"{count:.0f}", f"{seconds:.0f}"])
+    rejected = found["prepare"]["left_out"]
+    for reason in dict.fromkeys(row[1] for row in rejected):
+        lengths = [seconds_of(row) for row in rejected if row[1] == reason]
+        rows.append(["preparing", reason, str(len(lengths)), f"{sum(lengths):.0f}"])
     aligned = found["align"]
     if aligned["left_out"]:
         seconds = f"{aligned['seconds_left_out']:.0f}"
         rows.append(["aligning", "the text does not fit", str(len(aligned["left_out"])), seconds])
-    return [rows] if len(rows) > 1 else ["Nothing."]
+    return rows
+
+
+def minutes_used(found: Findings) -> float:
+    """Of a voice's report: how much of the recordings the voice learned from or was measured with."""
+    lost = sum(map(seconds_of, found["prepare"]["left_out"])) + found["align"]["seconds_left_out"]
+    return float(found["gather"]["seconds"] - lost) / 60
+
+
+def seconds_of(rejected: list[Any]) -> float:
+    """Of a voice's report: length of a clip that was not prepared; version 0.2.0 did not write it down."""
+    return float(rejected[3]) if len(rejected) > 3 else 0.0
 
 
 def worst_table(found: Findings) -> Cells:
