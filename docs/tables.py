@@ -779,12 +779,34 @@ def sound_table(name: str) -> str:
             names.get(row["name"], row["name"].replace("voice-flow, pace 1", "flow")),
             percent(dict(zip(("estimate", "low", "high"), row["wer"], strict=True)), 1),
         ]
-        + [f"{row[key][0]:.2f} [{row[key][1]:.2f}, {row[key][2]:.2f}]" for key in keys]
+        + [interval(row[key]) for key in keys]
         + [f"{row['cpu_per_second']:.2f}" if row.get("cpu_per_second") else ""]
         for row in read(name)["rows"]
     ]
     heads = ["WER", "DistillMOS", "DNSMOS", "movement, time", "bins", "variance", "cepstral distance", "CPU s per s"]
     return table(["", *heads], rows)
+
+
+@made
+def own_voice() -> str:
+    """Voices of one reader by the amount of recordings and the training time."""
+    found = {(row["recorded"], row["trained"]): row for row in read("own_voice")["rows"]}
+    recorded, trained = (sorted({key[place] for key in found}) for place in (0, 1))
+    rows = [
+        [
+            f"{minutes:g} min",
+            name,
+            *(show(found[minutes, time]) if (minutes, time) in found else "" for time in trained),
+        ]
+        for minutes in recorded
+        for name, show in (
+            ("WER", lambda row: percent(dict(zip(("estimate", "low", "high"), row["wer"], strict=True)), 1)),
+            ("DistillMOS", lambda row: interval(row["distillmos"])),
+            ("similarity", lambda row: interval(row["similarity"])),
+            ("movement / variance", lambda row: f"{row['movement']:.2f} / {row['variance']:.2f}"),
+        )
+    ]
+    return table(["recorded", "", *(f"{time:g} minutes of one core" for time in trained)], rows)
 
 
 @made
@@ -816,7 +838,7 @@ def sound_paces() -> str:
     ends = ("estimate", "low", "high")
     rows = [
         [row["name"], percent(dict(zip(ends, row["wer"], strict=True)), 1)]
-        + [f"{row[key][0]:.2f} [{row[key][1]:.2f}, {row[key][2]:.2f}]" for key in ("distillmos", "dnsmos")]
+        + [interval(row[key]) for key in ("distillmos", "dnsmos")]
         for row in read("sound_paces")["rows"]
     ]
     return table(["", "WER", "DistillMOS", "DNSMOS"], rows)
