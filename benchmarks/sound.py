@@ -67,8 +67,8 @@ def main() -> None:
         spoken = [voice.speak(text, pace=pace, vocoder=vocoder) for text in texts]
         cpu = time.process_time() - begun
         waves, mels = [speech.audio for speech in spoken], [speech.mel.numpy() for speech in spoken]
-        row = judge.row(title, texts, waves, mels, references, rate)
-        rows.append(row | {"cpu_per_second": cpu / sum(speech.seconds for speech in spoken)})
+        cost = cpu / sum(speech.seconds for speech in spoken)
+        rows.append(judge.row(title, texts, waves, mels, references, rate, cpu_per_second=cost))
     settings = {key: value for key, value in vars(arguments).items() if key != "out"}
     settings["prompts"] = Path(arguments.prompts).name
     if arguments.out:
@@ -87,7 +87,8 @@ def systems(
         for chosen_steps, weight in product(steps or [None], guidance or [None]):
             drawn = voice.with_sampling(chosen_steps, weight)
             flow = drawn.model.flow
-            yield drawn, f"{title}, {flow.steps} steps, guidance {flow.guidance:g}", pace
+            count = "1 step" if flow.steps == 1 else f"{flow.steps} steps"
+            yield drawn, f"{title}, {count}, guidance {flow.guidance:g}", pace
 
 
 def chosen(prompts: str, count: int, seed: int) -> list[str]:
@@ -106,7 +107,14 @@ class Judge:
         self.predictors = {name: load_predictor(name) for name in ("distillmos", "dnsmos")}
 
     def row(
-        self, name: str, texts: list[str], waves: list[Any], mels: list[Any], references: list[Any], rate: int
+        self,
+        name: str,
+        texts: list[str],
+        waves: list[Any],
+        mels: list[Any],
+        references: list[Any],
+        rate: int,
+        **more: float,
     ) -> dict[str, Any]:
         opinions = [
             {
@@ -124,7 +132,7 @@ class Judge:
         output = [self.recognizer.transcribe(wave, rate) for wave in waves]
         wer = score_sentences(texts, output).wer
         row = {"name": name, "wer": [wer.estimate, wer.low, wer.high]}
-        row |= {key: mean_with_interval(values) for key, values in measures.items()}
+        row |= {key: mean_with_interval(values) for key, values in measures.items()} | more
         print_row(row)
         return row
 
