@@ -1,4 +1,4 @@
-"""How one's own voice is fine-tuned and exported: a schedule for any number of steps, energies as lively as recorded."""
+"""How one's own voice is fine-tuned and exported: a schedule for any number of steps, energies as recorded."""
 
 import pytest
 import torch
