@@ -3,14 +3,19 @@
 import math
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
+from clock_attention.evaluation.scoring.cepstra import cepstra
 from clock_attention.speech.corpus.speakers import ProsodyStatistics, SpeakerStatistics
 from clock_attention.speech.model.aligned import AlignedPrediction
 from clock_attention.speech.training.aligned import (
     AlignedBatch,
     aligned_losses,
+    cepstral_errors,
     collate_aligned,
     stretched_durations,
     token_means,
@@ -123,6 +128,20 @@ def test_shares_of_a_batch_add_up_to_its_losses():
         learned[0] = False
         pieces.append((outputs[item][2] - true)[learned].abs().sum())
     torch.testing.assert_close(whole.energy, sum(pieces) / 9, msg="a token without frames has no energy to learn")
+
+
+@given(bins=st.integers(2, 90), frames=st.integers(1, 9), seed=st.integers(0, 99))
+def test_the_cepstral_loss_is_the_distance_that_the_evaluation_reports(bins, frames, seed):
+    ours, theirs = np.random.default_rng(seed).normal(size=(2, frames, bins))
+    expected = np.linalg.norm(cepstra(ours) - cepstra(theirs), axis=1)
+    found = cepstral_errors(torch.tensor(ours).float()[None], torch.tensor(theirs).float()[None])
+    torch.testing.assert_close(found[0], torch.tensor(expected).float(), atol=0.01, rtol=1e-4)
+
+
+def test_the_cepstral_loss_has_a_slope_where_nothing_is_wrong():
+    mel = torch.zeros(1, 3, 80, requires_grad=True)
+    cepstral_errors(mel, torch.zeros(1, 3, 80)).sum().backward()
+    assert torch.equal(mel.grad, torch.zeros_like(mel))
 
 
 def test_phonemes_learn_to_last_as_long_as_they_do_in_total():

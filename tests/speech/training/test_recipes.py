@@ -39,7 +39,7 @@ def tiny(*changes):
 
 @pytest.mark.parametrize(
     "changes",
-    [[], ["adversarial_weight=0", "predicted_energy=0.5"], ["flow_layers=1", "flow_width=8"]],
+    [[], ["adversarial_weight=0", "predicted_energy=0.5", "cepstral_weight=0.4"], ["flow_layers=1", "flow_width=8"]],
     ids=" ".join,
 )
 def test_a_resumed_run_is_bitwise_the_run_that_never_stopped(changes, store, tmp_path):
@@ -63,6 +63,13 @@ def test_a_flow_decoder_learns(store, tmp_path):
     with open(tmp_path / "run" / "log.csv") as file:
         rows = [row for row in csv.DictReader(file) if row["flow"]]
     assert float(rows[-1]["flow"]) < 0.8 * float(rows[0]["flow"])
+
+
+def test_the_cepstral_loss_is_learned_and_logged(store, tmp_path):
+    train(tiny("steps=120", "adversarial_weight=0", "cepstral_weight=0.4"), store, tmp_path / "run", quiet=True)
+    with open(tmp_path / "run" / "log.csv") as file:
+        rows = [row for row in csv.DictReader(file) if row["cepstra"]]
+    assert float(rows[-1]["cepstra"]) < 0.8 * float(rows[0]["cepstra"])
 
 
 def test_the_discriminator_joins_when_it_should(store, tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import NamedTuple
 
 import torch
@@ -14,6 +15,8 @@ from clock_attention.speech.corpus.speakers import ProsodyStatistics, SpeakerSta
 from clock_attention.speech.model.aligned import MOST_FRAMES, AlignedPrediction
 from clock_attention.speech.model.transformer_model import past_end
 from clock_attention.speech.training.batching import Plan, stretch
+
+CEPSTRA = 24  # as many as the evaluation compares (evaluation/scoring/cepstra.py)
 
 
 class AlignedBatch(NamedTuple):
@@ -161,3 +164,21 @@ def pace_errors(prediction: AlignedPrediction, batch: AlignedBatch, natural: Ten
         for logs in (prediction.log_duration.float(), natural)
     )
     return (ours.log() - theirs.log()).abs()
+
+
+def cepstral_errors(mel: Tensor, target: Tensor) -> Tensor:
+    """For training the aligned model: distances of the cepstra 1 … 24 of standardised mels (B, S, M) → (B, S).
+
+    L1 counts every bin for itself. Here errors of neighbouring bins count together, so the shape of the spectrum
+    (formants, tilt) is learned sooner than its texture.
+    """
+    basis = cosine_basis(mel.shape[-1]).to(mel.device)
+    cepstra = (mel - target) @ basis
+    return (cepstra.square().sum(-1) + 1e-4).sqrt()  # no infinite slope at 0
+
+
+@lru_cache(maxsize=4)
+def cosine_basis(bins: int) -> Tensor:
+    """For the cepstral loss: columns 1 … 24 of the orthonormal cosine transform (DCT-II).  (M, C)"""
+    place, order = torch.arange(bins)[:, None] + 0.5, torch.arange(1, min(CEPSTRA + 1, bins))
+    return (2 / bins) ** 0.5 * torch.cos(math.pi / bins * place * order)

@@ -64,6 +64,8 @@ class TrainingConfig(Section):
     # This share of the utterances is decoded with the predicted energies, as in synthesis, the others with the true
     # ones: a decoder that only knows true energies leaves the level and shape of a sound to them.
     predicted_energy: Annotated[float, Field(ge=0, le=1)] = 0.0
+    # Likewise: weight of the distance of mel cepstra, the shape of the spectrum, beside L1; 0: none.
+    cepstral_weight: Annotated[float, Field(ge=0)] = 0.0
     flow_weight: Annotated[float, Field(ge=0)] = 1.0  # where the model has a flow decoder
     # Likewise: a discriminator of mel patches from so many steps on; 0: none.
     adversarial_weight: Annotated[float, Field(ge=0)] = 0.0

@@ -16,7 +16,7 @@ from clock_attention.speech.model.aligned import AlignedModel
 from clock_attention.speech.model.config import AlignedConfig, ModelConfig
 from clock_attention.speech.model.transformer_model import SpeechModel, past_end
 from clock_attention.speech.training.adversarial import MelDiscriminator, cut_windows, patches
-from clock_attention.speech.training.aligned import AlignedBatch, aligned_losses, collate_aligned
+from clock_attention.speech.training.aligned import AlignedBatch, aligned_losses, cepstral_errors, collate_aligned
 from clock_attention.speech.training.batching import Batch, Plan, collate, in_order
 from clock_attention.speech.training.config import RunConfig
 from clock_attention.speech.training.losses import losses
@@ -159,8 +159,7 @@ class AlignedRecipe(Recipe):
     def __init__(self, config: RunConfig, store: Corpus) -> None:
         super().__init__(config, store)
         self.flows = isinstance(config.model, AlignedConfig) and bool(config.model.flow_layers)
-        if self.flows:
-            self.columns = (*self.columns, "flow")
+        self.columns += ("cepstra",) * bool(config.training.cepstral_weight) + ("flow",) * self.flows
         if not getattr(store, "timed", False):
             stores = getattr(store, "stores", [store])
             missing = ", ".join(str(getattr(s, "path", "the corpus")) for s in stores if not getattr(s, "timed", False))
@@ -230,10 +229,15 @@ class AlignedRecipe(Recipe):
         judged = self.judged(prediction.mel.float(), batch, plan, step)
         loss = loss + training.adversarial_weight * judged[0] + training.feature_weight * judged[1]
         values = [*found, *judged]
+        more: list[tuple[float, Tensor]] = []  # weight and error of every frame (B, S)
+        if training.cepstral_weight:
+            more.append((training.cepstral_weight, cepstral_errors(prediction.mel.float(), batch.mel)))
         if prediction.flow is not None:
-            present = ~past_end(batch.frames, batch.mel.shape[1])
-            values.append((prediction.flow * present).sum() / sum(plan.frames))
-            loss = loss + training.flow_weight * values[-1]
+            more.append((training.flow_weight, prediction.flow))
+        present = ~past_end(batch.frames, batch.mel.shape[1])
+        for weight, errors in more:
+            values.append((errors * present).sum() / sum(plan.frames))
+            loss = loss + weight * values[-1]
         return loss, torch.stack(values)
 
     def judged(self, mel: Tensor, batch: AlignedBatch, plan: Plan, step: int) -> tuple[Tensor, Tensor]:
