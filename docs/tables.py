@@ -760,7 +760,7 @@ def cepstral_floor() -> str:
 def cepstral_breakdown() -> str:
     """Distance with true and predicted inputs, one row for each run."""
     keys = ("true", "own_energy", "own_pitch", "own_both", "all_own", "time", "bins")
-    names = {"l1": "3,000 steps of L1", "adversarial": "then 2,500 with the discriminator"}
+    names = {"l1": "4,600 steps of L1 and cepstra", "adversarial": "then 1,700 with the discriminator"}
     rows = [[names[row["run"]], *(interval(row[key]) for key in keys)] for row in read("cepstral_breakdown")]
     heads = ["all true", "own energy", "own pitch", "both own", "all own, after DTW", "movement, time", "bins"]
     return table(["", *heads], rows)
