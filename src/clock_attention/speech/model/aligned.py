@@ -36,7 +36,7 @@ MOST_FRAMES = 1000.0  # of a token, whatever the weights say
 # the capitals, diphthongs in one and vowels in another, two are left out: they are consonants in that other).
 UNHURRIED_CONSONANT, UNHURRIED_VOWEL = 3.0, 1.5
 VOWELS = frozenset("aeiouæɑɒɔəɛɚɜɝɪʊʌᵻɐAEIOU")
-SHORTEST_SILENCE = 5.0  # frames between two words; what is shorter is not heard as one
+SHORTEST_SILENCE = 14.0  # frames between two words (0.16 s); a shorter one inside a phrase sounds like hesitation
 SILENCE_BEFORE, SILENCE_AFTER = 3.0, 6.0  # frames around an utterance, at natural pace
 
 
