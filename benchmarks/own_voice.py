@@ -132,7 +132,9 @@ def cell(
     part = Part(whole, recorded)
     steps = max(1, round(60 * trained / cost))
     config = fine_tuning_config(start, steps).changed([f"validate_every={steps}", "pictures=0"])
-    train(config, part, work / name / "run", start=start, resume=True)
+    last = train(config, part, work / name / "run", start=start, resume=True)
+    if last.stem != f"step-{steps:08d}":  # a signal ends training early, and politely
+        raise SystemExit(f"{name}: stopped at {last.stem} of {steps} steps; the same command continues")
     export_own_voice(work / name / "run", work / name / "voice", part, start, licence="unknown")
     found = measure(Voice.load(work / name / "voice"), whole, texts, work / name / "samples")
     row = {"recorded": recorded, "trained": trained, "used_minutes": part.minutes, "steps": steps} | {
