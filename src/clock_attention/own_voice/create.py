@@ -154,7 +154,8 @@ class Creation:
             folder=self.clips,
             report=report,
         )
-        length = {row.id: soundfile.info(row.path).duration for row in recordings}
+        unused = {row.id for row in store.rejected}
+        length = {row.id: soundfile.info(row.path).duration for row in recordings if row.id in unused}
         return {
             "utterances": len(store),
             "hours": store.hours,
