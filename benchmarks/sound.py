@@ -30,6 +30,7 @@ from clock_attention.evaluation.scoring.sharpness import sharpness
 from clock_attention.speech.audio.mel import MelSpectrogram
 from clock_attention.speech.audio.wave import resample, trim_silence
 from clock_attention.speech.corpus.teacher import TEACHER_RATE, Teacher, TeacherPhrase
+from clock_attention.speech.voice.speech import Speech
 from clock_attention.speech.voice.voice import Voice
 
 
@@ -66,7 +67,7 @@ def main() -> None:
         begun = time.process_time()
         spoken = [voice.speak(text, pace=pace, vocoder=vocoder) for text in texts]
         cpu = time.process_time() - begun
-        waves, mels = [speech.audio for speech in spoken], [speech.mel.numpy() for speech in spoken]
+        waves, mels = [speech.audio for speech in spoken], [decoded_mel(speech) for speech in spoken]
         cost = cpu / sum(speech.seconds for speech in spoken)
         rows.append(judge.row(title, texts, waves, mels, references, rate, cpu_per_second=cost))
     settings = {key: value for key, value in vars(arguments).items() if key != "out"}
@@ -99,6 +100,11 @@ def chosen(prompts: str, count: int, seed: int) -> list[str]:
 def teacher_wave(text: str, rate: int, speed: float = 1.0) -> np.ndarray[Any, Any]:
     wave = Teacher()(TeacherPhrase(id="", group="", text=text, speed=speed, seed=0))
     return trim_silence(resample(wave, TEACHER_RATE, rate), rate)
+
+
+def decoded_mel(speech: Speech) -> np.ndarray[Any, Any]:
+    """What the model decoded, without the digital silence that is put in after it: the teacher's readings have none."""
+    return np.concatenate([utterance.mel.numpy() for utterance in speech.utterances])
 
 
 class Judge:

@@ -50,7 +50,7 @@ def test_voices_without_clocks_are_drawn_without_them(tmp_path):
 
 def test_autoregressive_speech_is_drawn_without_its_end_token(voice, tmp_path):
     speech = speech_of(voice.with_decoding("autoregressive"), "Hello there.")
-    assert draw(speech).axes[2].images[0].get_array().shape == (len(speech.phonemes), len(speech.mel))
+    assert draw(speech).axes[2].images[0].get_array().shape == (len(speech.phonemes), len(speech.utterances[0].mel))
     save_figure(speech, tmp_path / "a.png")
 
 

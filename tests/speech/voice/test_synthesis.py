@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from clock_attention.speech.audio.sound_writing import save_sound
 from clock_attention.speech.text.phonemes import UnreadableTextError
 from clock_attention.speech.voice import voice_folder
+from clock_attention.speech.voice.pacing import CLOSING
 from clock_attention.speech.voice.phrases import LONGEST_PHRASE
 from clock_attention.speech.voice.voice import Voice
 from clock_attention.speech.voice.voice_folder import VoiceError
@@ -110,6 +111,18 @@ def test_pauses_are_silent_and_belong_to_the_boundary_before_them(voice, hum):
     boundary = speech.phonemes.tokens.index(" ")
     assert speech.alignment.durations[boundary] == frames
     assert len(speech.utterances[0].phonemes) == boundary
+
+
+@pytest.mark.parametrize("text", ["One.", "One. Two", "A heading"])
+def test_speech_ends_with_digital_silence(voice, hum, text):
+    speech = voice.speak(text, vocoder=hum)
+    frames = round(CLOSING * voice.frames_per_second)
+    assert torch.all(speech.mel[-frames:] == math.log(voice.language.mel.log_floor))
+    assert not speech.audio[-frames * HOP :].any()
+    assert speech.offsets[-1] + len(speech.utterances[-1].mel) == len(speech.mel) - frames
+    assert speech.seconds == pytest.approx(speech.alignment.durations.sum() / voice.frames_per_second)
+    exact = voice.speak(text, vocoder=hum, duration=2.0)  # the silence is part of a requested duration
+    assert len(exact.mel) == round(2.0 * voice.frames_per_second)
 
 
 def test_pauses_between_paragraphs_are_longer_than_between_sentences(voice, hum):

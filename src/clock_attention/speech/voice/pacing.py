@@ -14,6 +14,9 @@ SLOWEST, FASTEST = 0.5, 2.0  # pace: 2 is twice as fast
 # Fewest and most frames per phoneme: below one it cannot sound; no corpus has the highest value.
 FEWEST_FRAMES, MOST_FRAMES = 1, 50
 PAUSE = 0.45  # seconds between sentences at natural pace, beside the short silences that a phrase ends with
+# Seconds of digital silence at the end of a text. Listeners that detect speech need it: without it, the detector of
+# Moonshine takes the end of one text for the beginning of the next, and writes a "you" there.
+CLOSING = 0.05
 PARAGRAPH = 2.5  # pauses between paragraphs, in those between sentences
 RE_DURATION = re.compile(r"\s*(\d+\.?\d*|\.\d+)\s*(ms|s|)\s*")
 

@@ -23,7 +23,7 @@ from clock_attention.speech.text.phonemes import (
     Word,
 )
 from clock_attention.speech.text.sentences import Sentence
-from clock_attention.speech.voice.pacing import FEWEST_FRAMES, PARAGRAPH, Pacing, check_duration, share_frames
+from clock_attention.speech.voice.pacing import CLOSING, FEWEST_FRAMES, PARAGRAPH, Pacing, check_duration, share_frames
 from clock_attention.speech.voice.phrases import EncodedPhrase, Phrase, cut_phrases
 from clock_attention.speech.voice.request import Request, count_words, is_word
 from clock_attention.speech.voice.timing import PhraseTiming, TimingRow, paced, requests, solve, split
@@ -150,7 +150,7 @@ def estimated_seconds(voice: PlannedVoice, phrases: Sequence[Phrase], pacing: Pa
 
 
 def readings(voice: PlannedVoice, request: Request) -> Iterator[PlannedSentence]:
-    """Planning: the readable sentences of a text, each but the last closed by a boundary that can hold the pause."""
+    """Planning: the readable sentences of a text, each closed by a boundary that can hold the pause after it."""
     previous: tuple[Sentence, Phonemes, int, int] | None = None
     opened, stop = 0, 0  # words that have been handed out, and words so far
     asked = request.controlled or bool(request.controls.marks)
@@ -159,10 +159,9 @@ def readings(voice: PlannedVoice, request: Request) -> Iterator[PlannedSentence]
         assert previous is not None
         written, phonemes, first, end = previous
         numbers = word_numbers(voice, written, end) if asked else ()
-        pause = 0.0
-        if not closes:
-            phonemes = with_boundary(phonemes)
-            pause = request.pause * (PARAGRAPH if written.ends_paragraph else 1)
+        phonemes = with_boundary(phonemes)
+        between = request.pause * (PARAGRAPH if written.ends_paragraph else 1)
+        pause = CLOSING if closes else between
         controls = request.controls.of(first, end, closes=closes) if asked else UNCONTROLLED
         phrases = cut_phrases(phonemes, pause, voice.longest_phrase)
         return PlannedSentence(written.text, phonemes, phrases, first, end, numbers, controls, first == 0, closes)
@@ -307,7 +306,7 @@ def contours(
 
 
 def with_boundary(phonemes: Phonemes) -> Phonemes:
-    """Planning: phonemes that end with a pause or word boundary, where the pause before the next sentence goes."""
+    """Planning: phonemes that end with a pause or word boundary, where the pause after them goes."""
     if phonemes.word_index[-1] == NO_WORD:
         return phonemes
     return Phonemes((*phonemes.tokens, WORD_BOUNDARY), (*phonemes.word_index, NO_WORD), phonemes.words)
