@@ -45,12 +45,33 @@ ERRORS: dict[int | str, dict[str, Any]] = {
 }
 bearer = HTTPBearer(auto_error=False, description="The server's API key, if it has one.")
 SOUND = {"schema": {"type": "string", "format": "binary"}}
+SPEECH_EVENT = {
+    "type": "object",
+    "required": ["data"],
+    "properties": {
+        "data": {
+            "type": "string",
+            "contentMediaType": "application/json",
+            "contentSchema": {
+                "type": "object",
+                "required": ["type"],
+                "properties": {
+                    "type": {"enum": ["speech.audio.delta", "speech.audio.done", "error"]},
+                    "audio": {"type": "string", "contentEncoding": "base64"},
+                    "timestamps": {"type": "object"},
+                    "usage": {"type": "object"},
+                    "error": {"type": "object"},
+                },
+            },
+        }
+    },
+}
 SPEECH_ANSWERS: dict[int | str, dict[str, Any]] = {
     200: {
         "description": "The speech.",
         "content": {
             **{form.media_type: SOUND for form in AUDIO_FORMATS.values()},
-            "text/event-stream": {"schema": {"type": "string"}},
+            "text/event-stream": {"schema": SPEECH_EVENT},
             "application/json": {"schema": {"$ref": "#/components/schemas/TimedSpeech"}},
         },
     },
