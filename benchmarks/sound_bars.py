@@ -1,11 +1,10 @@
-"""Long sentences, questions, pauses, onsets, difficult inputs, latency and memory of a voice.
+"""Long sentences, questions, pauses, onsets and difficult inputs of a voice; benchmarks/sound_cost.py has its cost.
 
     python benchmarks/sound_bars.py long --texts harvard_720.txt            # whole sentences of 100 … 200 phonemes
     python benchmarks/sound_bars.py questions                               # does "?" rise?
     python benchmarks/sound_bars.py pauses                                  # where punctuation is, and nowhere else
     python benchmarks/sound_bars.py onsets --texts harvard_720.txt          # timestamps against what is heard
     python benchmarks/sound_bars.py hard --whisper FOLDER                   # skips and repeats, by two recognizers
-    python benchmarks/sound_bars.py cost                                    # first audio, memory over many utterances
 
 Each writes its part of results/sound_bars.json.
 """
@@ -14,8 +13,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import resource
-import time
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -23,6 +20,7 @@ from typing import Any
 import numpy as np
 import torch
 from sound import teacher_wave
+from sound_cost import write_part
 
 from clock_attention.evaluation.pipeline.evaluate import phones
 from clock_attention.evaluation.prompts import load_prompts, read_prompts
@@ -279,30 +277,7 @@ def hard(voice: Voice, vocoder: Any, arguments: argparse.Namespace) -> dict[str,
     return out
 
 
-def cost(voice: Voice, vocoder: Any, arguments: argparse.Namespace) -> dict[str, Any]:
-    """Time to the first audio of ten words, CPU per second of speech, and memory after many utterances."""
-    text = "The birch canoe slid quietly on the smooth green water."
-    next(voice.stream(text, vocoder=vocoder))
-    first, cpu, seconds = [], 0.0, 0.0
-    for number in range(10):
-        begun, processor = time.perf_counter(), time.process_time()
-        piece = next(voice.stream(f"{text[:-1]} {number}.", vocoder=vocoder))
-        first.append(time.perf_counter() - begun)
-        cpu, seconds = cpu + time.process_time() - processor, seconds + piece.seconds
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    words = ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"]
-    draw = np.random.default_rng(0)
-    for _ in range(arguments.utterances):
-        voice.speak(" ".join(draw.choice(words, draw.integers(2, 12))), vocoder=vocoder)
-    return {
-        "first audio, s (median, worst of 10)": [float(np.median(first)), max(first)],
-        "CPU s per s": cpu / seconds,
-        "peak memory, MB": round(peak), "utterances": arguments.utterances,
-        "peak memory after them, MB": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024),
-    }  # fmt: skip
-
-
-PARTS = {"long": long, "questions": questions, "pauses": pauses, "onsets": onsets, "hard": hard, "cost": cost}
+PARTS = {"long": long, "questions": questions, "pauses": pauses, "onsets": onsets, "hard": hard}
 
 
 def main() -> None:
@@ -314,7 +289,6 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=40, help="sentences")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--whisper", help="a Whisper model for the second recognizer; else pocketsphinx")
-    parser.add_argument("--utterances", type=int, default=1000, help="of the memory test")
     parser.add_argument("--out", type=Path, default=Path("results/sound_bars.json"))
     arguments = parser.parse_args()
     torch.set_num_threads(1)
@@ -322,8 +296,7 @@ def main() -> None:
     vocoder = voice.vocoder(arguments.vocoder)
     found = {"vocoder": vocoder.name, **PARTS[arguments.part](voice, vocoder, arguments)}
     print(json.dumps(found, indent=1, ensure_ascii=False))
-    before = json.loads(arguments.out.read_text()) if arguments.out.exists() else {}
-    arguments.out.write_text(json.dumps({**before, arguments.part: found}, indent=1, ensure_ascii=False) + "\n")
+    write_part(arguments.out, arguments.part, found)
 
 
 if __name__ == "__main__":
