@@ -229,12 +229,13 @@ def sound_bars() -> str:
         row(f"words missed by {' / '.join(part['recognizers'])}", *missed, part["vocoder"])
         heard = (f"{one['missed by both']}; {one['and not heard as phones']}" for one in both)
         row("missed by both; of these, phones not found in their interval", *heard, part["vocoder"])
-    if part := found.get("cost"):
-        first = part["first audio, s (median, worst of 10)"]
-        row("first audio of ten words, warm, one core", f"{first[0]:.2f} s", "", part["vocoder"])
-        row("text to sound, CPU s per s", f"{part['CPU s per s']:.3f}", "", part["vocoder"])
-        memory = f"{part['peak memory, MB']} / {part['peak memory after them, MB']} MB"
-        row(f"peak memory, first phrases / after {part['utterances']} utterances", memory, "", part["vocoder"])
+    for key, how in (("cost", ""), ("cost without torch", ", without torch")):
+        if part := found.get(key):
+            first = part["first audio, s (median, worst of 10)"]
+            row(f"first audio of ten words, warm, one core{how}", f"{first[0]:.2f} s", "", part["vocoder"])
+            row(f"text to sound, CPU s per s{how}", f"{part['CPU s per s']:.3f}", "", part["vocoder"])
+            memory = f"{part['peak memory, MB']} / {part['peak memory after them, MB']} MB"
+            row(f"peak memory, first phrases / after {part['utterances']} utterances{how}", memory, "", part["vocoder"])
     return table(["", "default voice", "teacher", "vocoder"], rows)
 
 
