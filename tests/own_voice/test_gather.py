@@ -78,6 +78,8 @@ def test_nothing_is_left_out_without_a_reason(tmp_path):
     soundfile.write(tmp_path / "long.wav", tone(30, RATE), RATE)
     (tmp_path / "long.txt").write_text("A text.")
     soundfile.write(tmp_path / "untold.wav", tone(3, RATE), RATE)
+    soundfile.write(tmp_path / "latin.wav", tone(3, RATE), RATE)
+    (tmp_path / "latin.txt").write_bytes("Café.".encode("latin1"))
     sources, rejected = find_sources(tmp_path)
     result = Gathering(tmp_path / "clips", RATE).run(sources, rejected)
     assert {reason: count for reason, (count, _) in result.left_out.items()} == {
@@ -85,8 +87,10 @@ def test_nothing_is_left_out_without_a_reason(tmp_path):
         "unreadable": 1,
         "not cut": 1,
         "no text": 1,
+        "unreadable text": 1,
     }
-    assert len((tmp_path / "clips" / "left_out.jsonl").read_text().splitlines()) == 4
+    assert result.left_out["unreadable text"][1] == pytest.approx(3)
+    assert len((tmp_path / "clips" / "left_out.jsonl").read_text().splitlines()) == 5
 
 
 def test_words_keep_the_punctuation_of_the_text():

@@ -103,6 +103,8 @@ class Gathering:
             return self.leave_out(source.id, "unreadable", str(error), 0.0)
         seconds = len(wave) / self.rate
         self.result.seconds_found += seconds
+        if source.fault:
+            return self.leave_out(source.id, "unreadable text", source.fault, seconds)
         if not np.isfinite(wave).all():
             return self.leave_out(source.id, "unreadable", "samples that are not finite", seconds)
         level = loudness(wave, self.rate)

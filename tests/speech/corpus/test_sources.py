@@ -44,6 +44,14 @@ def test_two_files_of_one_name_are_not_taken_for_one(sound, tmp_path):
     assert [row.reason for row in rejected] == ["duplicate id"]
 
 
+def test_a_text_that_cannot_be_read_does_not_stop_the_others(sound, tmp_path):
+    sound("a.wav").with_suffix(".txt").write_bytes(b"caf\xe9")
+    sound("b.wav").with_suffix(".txt").write_text("Two.")
+    bad, good = find_sources(tmp_path)[0]
+    assert bad.text is None and "a.txt" in bad.fault and "UTF-8" in bad.fault
+    assert (good.text, good.fault) == ("Two.", "")
+
+
 def test_wrong_folders_get_a_sentence(sound, tmp_path):
     with pytest.raises(FileNotFoundError, match="there is no such folder"):
         find_sources(tmp_path / "nowhere")

@@ -22,6 +22,7 @@ class Source:
     id: str
     path: str
     text: str | None
+    fault: str = ""  # why the text beside it cannot be read; such a recording is left out, not transcribed
 
 
 def find_sources(folder: str | Path) -> tuple[list[Source], list[Rejection]]:
@@ -54,7 +55,7 @@ def find_sources(folder: str | Path) -> tuple[list[Source], list[Rejection]]:
             rejected.append(Rejection(name, "duplicate id", f"{path.name}: another recording has this name"))
         else:
             known.add(name)
-            sources.append(Source(name, str(path), text_beside(path)))
+            sources.append(source_of(name, path))
     if not sources:
         kinds = " ".join(sorted(AUDIO))
         raise FileNotFoundError(
@@ -62,6 +63,14 @@ def find_sources(folder: str | Path) -> tuple[list[Source], list[Rejection]]:
             "name, or a metadata.csv with lines `id|text` beside a folder wavs/"
         )
     return sources, rejected
+
+
+def source_of(name: str, path: Path) -> Source:
+    """A source of a corpus with the text beside it, or with why that text cannot be read."""
+    try:
+        return Source(name, str(path), text_beside(path))
+    except (ValueError, OSError) as error:
+        return Source(name, str(path), None, fault=str(error))
 
 
 def text_beside(path: Path) -> str | None:
