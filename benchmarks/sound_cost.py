@@ -68,7 +68,7 @@ def cost(voice: Any, options: dict[str, Any], utterances: int) -> dict[str, Any]
     for _ in range(utterances):
         voice.speak(" ".join(draw.choice(WORDS, draw.integers(2, 12))), **options)
     return {
-        "vocoder": options["vocoder"].name if options else "fast",
+        "vocoder": options["vocoder"].name if options else "exported",
         "first audio, s (median, worst of 10)": [float(np.median(first)), max(first)],
         "CPU s per s": cpu / seconds,
         "peak memory, MB": peak,

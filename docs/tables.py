@@ -14,8 +14,8 @@ import re
 import sys
 from pathlib import Path
 
-import measured  # noqa: F401  # fills MADE
-from measured.writing import MADE, ROOT, made, table
+from measured import MADE
+from measured.writing import ROOT, made, table
 
 MARKED = re.compile(r"<!-- made:(?P<name>\w+) -->(?P<made>.*?)<!-- /made -->", re.DOTALL)
 

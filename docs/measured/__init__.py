@@ -1,5 +1,6 @@
-"""The tables of README and docs, one function for each, by subject; importing them fills `writing.MADE`."""
+"""The tables of README and docs, one function for each, by subject; importing them fills `MADE`."""
 
 from measured import alignment, library, speech, texts, voices
+from measured.writing import MADE
 
-__all__ = ["alignment", "library", "speech", "texts", "voices"]
+__all__ = ["MADE", "alignment", "library", "speech", "texts", "voices"]

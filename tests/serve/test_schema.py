@@ -14,7 +14,7 @@ from clock_attention.serve.schema import SpeechRequest
 schemathesis = pytest.importorskip("schemathesis", reason="needs schemathesis")
 
 
-REFUSALS = (400, 401, 404, 405, 413, 421, 422)  # a text that is too long is refused as too large (413)
+REFUSALS = (400, 401, 404, 405, 413, 422)  # a text that is too long is refused as too large (413)
 
 
 @pytest.fixture(scope="module")

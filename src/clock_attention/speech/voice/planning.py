@@ -160,8 +160,7 @@ def readings(voice: PlannedVoice, request: Request) -> Iterator[PlannedSentence]
         written, phonemes, first, end = previous
         numbers = word_numbers(voice, written, end) if asked else ()
         phonemes = with_boundary(phonemes)
-        between = request.pause * (PARAGRAPH if written.ends_paragraph else 1)
-        pause = CLOSING if closes else between
+        pause = CLOSING if closes else request.pause * (PARAGRAPH if written.ends_paragraph else 1)
         controls = request.controls.of(first, end, closes=closes) if asked else UNCONTROLLED
         phrases = cut_phrases(phonemes, pause, voice.longest_phrase)
         return PlannedSentence(written.text, phonemes, phrases, first, end, numbers, controls, first == 0, closes)
