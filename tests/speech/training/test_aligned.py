@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from clock_attention.evaluation.scoring.cepstra import cepstra
 from clock_attention.speech.corpus.speakers import ProsodyStatistics, SpeakerStatistics
-from clock_attention.speech.model.aligned import AlignedPrediction
+from clock_attention.speech.model.aligned import SHORTEST_SILENCE, AlignedPrediction
 from clock_attention.speech.training.aligned import (
     AlignedBatch,
     aligned_losses,
@@ -113,11 +113,11 @@ def test_shares_of_a_batch_add_up_to_its_losses():
     torch.testing.assert_close(whole.mel, mel)
     natural = [torch.log1p(2 * store.timing[i]) for i in range(3)]
     single = sum((outputs[i][1] - natural[i])[1:].abs().sum() for i in range(3))
-    spoken = [slice(2, -1)] * 3  # the first token of each is a word boundary
-    totals_of = [
-        [max(1.0, float(logs[i][spoken[i]].clamp(min=0).expm1().sum())) for i in range(3)]
-        for logs in ([outputs[i][1] for i in range(3)], natural)
-    ]
+    frames = [outputs[i][1].clamp(min=0).expm1() for i in range(3)]
+    ours = [frames[i][2:-1].sum() for i in range(3)]  # the first token of each is a word boundary
+    assert all(float(frames[i][1]) < SHORTEST_SILENCE for i in range(3)), "so it will not be spoken"
+    theirs = [natural[i][1:-1].expm1().sum() for i in range(3)]
+    totals_of = [[max(1.0, float(total)) for total in those] for those in (ours, theirs)]
     faster = [abs(math.log(ours / theirs)) for ours, theirs in zip(*totals_of, strict=True)]
     pace = sum((len(store.timing[i]) - 1) * faster[i] for i in range(3))
     torch.testing.assert_close(whole.duration, (single + pace) / 9)
@@ -144,26 +144,36 @@ def test_the_cepstral_loss_has_a_slope_where_nothing_is_wrong():
     assert torch.equal(mel.grad, torch.zeros_like(mel))
 
 
-def test_phonemes_learn_to_last_as_long_as_they_do_in_total():
-    """Where nothing tells phonemes of 2 frames from the fewer of 11, the median alone would speak all of them in 2."""
-    tokens = torch.full((1, 8), 3)
-    durations = torch.tensor([[4.0, 2, 11, 2, 11, 2, 11, 2, 2, 4]])
-    frames = durations.sum(1).long()
-    silent = torch.zeros(1, int(frames))
+def learned_level(durations: list[float], tokens: list[int]) -> float:
+    """Frames of every token of an utterance if one and the same number is learned for all; word boundaries are 0."""
+    frames, count = int(sum(durations)), len(tokens)
+    silent, zeros = torch.zeros(1, frames), torch.zeros(1, count + 2)
     batch = AlignedBatch(
-        tokens, torch.tensor([8]), torch.zeros(1, int(frames), 2), frames, torch.ones(1), durations,
-        torch.zeros(1, 10), silent, silent, torch.zeros(1, dtype=torch.long),
+        torch.tensor([tokens]), torch.tensor([count]), torch.zeros(1, frames, 2), torch.tensor([frames]),
+        torch.ones(1), torch.tensor([durations]), zeros, silent, silent, torch.zeros(1, dtype=torch.long),
     )  # fmt: skip
-    level = torch.tensor(1.5, requires_grad=True)  # one prediction for all of them
+    level = torch.tensor(1.5, requires_grad=True)
     optimizer = torch.optim.Adam([level], lr=0.02)
     for _ in range(300):
-        logs = level.expand(1, 10)
-        guess = AlignedPrediction(batch.mel, logs, torch.zeros(1, 10), silent, silent)
-        loss = aligned_losses(guess, batch, boundaries=1, all_frames=int(frames), all_tokens=9).duration
+        guess = AlignedPrediction(batch.mel, level.expand(1, count + 2), zeros, silent, silent)
+        loss = aligned_losses(guess, batch, boundaries=1, all_frames=frames, all_tokens=count + 1).duration
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
-    assert 8 * float(level.detach().expm1()) == pytest.approx(43, rel=0.06)
+    return float(level.detach().expm1())
+
+
+def test_phonemes_learn_to_last_as_long_as_they_do_in_total():
+    """Where nothing tells phonemes of 2 frames from the fewer of 11, the median alone would speak all of them in 2."""
+    level = learned_level([4.0, 2, 11, 2, 11, 2, 11, 2, 2, 4], [3] * 8)
+    assert 8 * level == pytest.approx(43, rel=0.06)
+
+
+def test_phonemes_take_the_place_of_silences_that_are_too_short_to_be_spoken():
+    """The speaker needs 36 frames, 6 of them for a silence that the model will leave out."""
+    level = learned_level([4.0, 5, 5, 5, 6, 5, 5, 5, 4], [3, 3, 3, 0, 3, 3, 3])
+    assert level < SHORTEST_SILENCE
+    assert 6 * level == pytest.approx(36, rel=0.03)
 
 
 class TwoSpeakers(Store):

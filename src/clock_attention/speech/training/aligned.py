@@ -12,7 +12,7 @@ from torch import Tensor
 
 from clock_attention.speech.corpus.protocols import TimedFeatures
 from clock_attention.speech.corpus.speakers import ProsodyStatistics, SpeakerStatistics
-from clock_attention.speech.model.aligned import MOST_FRAMES, AlignedPrediction
+from clock_attention.speech.model.aligned import MOST_FRAMES, SHORTEST_SILENCE, AlignedPrediction
 from clock_attention.speech.model.transformer_model import past_end
 from clock_attention.speech.training.batching import Plan, stretch
 
@@ -149,21 +149,20 @@ def aligned_losses(
 
 
 def pace_errors(prediction: AlignedPrediction, batch: AlignedBatch, natural: Tensor, boundaries: int) -> Tensor:
-    """For training the aligned model: how much faster or slower all phonemes of an item are, in logs.  (B,)
+    """For training the aligned model: how much faster or slower an item would be spoken, in logs.  (B,)
 
-    Pauses and word boundaries do not count: where the model expects none, phonemes must not fill their place.
+    The model leaves out silences that it expects to be short. Phonemes take their place, so that a voice needs as much
+    time for its words as the speaker. The silences before and after an utterance do not count.
 
     Args:
         natural: log(1 + frames) at natural pace (B, T + 2).
     """
-    spoken = (batch.tokens >= boundaries) & ~past_end(batch.token_lengths, batch.tokens.shape[1])
-    spoken = F.pad(spoken, (1, 1))
+    inside = F.pad(~past_end(batch.token_lengths, batch.tokens.shape[1]), (1, 1))
+    optional = F.pad(batch.tokens < boundaries, (1, 1))
     longest = math.log1p(MOST_FRAMES)
-    ours, theirs = (
-        (logs.clamp(0, longest).expm1() * spoken).sum(1).clamp(min=1)
-        for logs in (prediction.log_duration.float(), natural)
-    )
-    return (ours.log() - theirs.log()).abs()
+    ours, theirs = (logs.clamp(0, longest).expm1() * inside for logs in (prediction.log_duration.float(), natural))
+    ours = torch.where(optional & (ours < SHORTEST_SILENCE), 0.0, ours)
+    return (ours.sum(1).clamp(min=1).log() - theirs.sum(1).clamp(min=1).log()).abs()
 
 
 def cepstral_errors(mel: Tensor, target: Tensor) -> Tensor:
