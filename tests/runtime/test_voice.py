@@ -76,19 +76,6 @@ def test_every_phrase_is_encoded_once(runtime, monkeypatch, name):
     assert len(calls) == len(set(calls))
 
 
-def test_voices_exported_by_earlier_versions_speak_as_they_did(runtime, monkeypatch):
-    expected = runtime.speak(**REQUESTS["duration"])
-    read = runtime._read
-    monkeypatch.setattr(
-        runtime,
-        "_read",
-        lambda phonemes, **options: {k: v for k, v in read(phonemes, **options).items() if k != "unhurried"},
-    )
-    found = runtime.speak(**REQUESTS["duration"])
-    assert found.alignment.durations.tolist() == expected.alignment.durations.tolist()
-    np.testing.assert_array_equal(found.audio, expected.audio)
-
-
 def test_a_stream_is_the_whole(runtime):
     text = "One two. Three four. Five."
     pieces = list(runtime.stream(text))

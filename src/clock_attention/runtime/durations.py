@@ -10,19 +10,15 @@ from clock_attention.arrays import IntArray
 Frames = NDArray[np.float32]
 
 
-def fitted_durations(natural: Frames, unhurried: Frames, optional: NDArray[np.bool_], frames: int) -> IntArray:
+def fitted_durations(natural: Frames, optional: NDArray[np.bool_], frames: int) -> IntArray:
     """Durations in whole frames that sum to `frames`: the aligned model's `fitted_durations` in NumPy.  (T + 2,)
 
     Args:
         natural: predicted frames of the silence before, every token and the silence after.
-        unhurried: frames that fast speech leaves to each, if there is room.
         optional: which of them may take no frames.
     """
-    spoken = (~optional).astype(np.float32)
+    least = (~optional).astype(np.float32)
     total, wanted = natural.sum(dtype=np.float32), np.float32(frames)
-    least = spoken * np.minimum(natural, unhurried)
-    if least.sum(dtype=np.float32) > wanted:
-        least = spoken
     fewest = least.sum(dtype=np.float32)
     if wanted >= total or wanted < fewest:  # longer than natural, or too short for one frame a phoneme
         fitted = natural * wanted / total

@@ -171,11 +171,9 @@ class RuntimeVoice:
             text: dict[str, NDArray[Any]] = phrase.encoded.state
             if durations is not None:
                 return text, durations
-            if "unhurried" in text:  # not in voices that were exported by 0.2
-                natural = text["natural"].reshape(-1)
-                optional = text["optional"].reshape(-1).astype(bool)
-                whole = frames or paced_frames(natural, pace)
-                return text, fitted_durations(natural, text["unhurried"].reshape(-1), optional, whole)
+            natural = text["natural"].reshape(-1)
+            optional = text["optional"].reshape(-1).astype(bool)
+            return text, fitted_durations(natural, optional, frames or paced_frames(natural, pace))
         # The graph that encodes the text also divides the frames among its tokens.
         text = self._read(phrase.phonemes, frames=frames or 0, pace=pace)
         return text, text["durations"][0] if durations is None else durations

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import torch
@@ -32,10 +32,6 @@ SPEAKERS = "speaker_embedding.weight"
 POSITION_FEATURES = 8
 PITCH_FEATURES = 64
 MOST_FRAMES = 1000.0  # of a token, whatever the weights say
-# Frames that fast speech leaves to a phoneme, if there is room, and the first letters of vowels in all inventories (of
-# the capitals, diphthongs in one and vowels in another, two are left out: they are consonants in that other).
-UNHURRIED_CONSONANT, UNHURRIED_VOWEL = 3.0, 1.5
-VOWELS = frozenset("aeiouæɑɒɔəɛɚɜɝɪʊʌᵻɐAEIOU")
 SHORTEST_SILENCE = 14.0  # frames between two words (0.16 s); a shorter one inside a phrase sounds like hesitation
 SILENCE_BEFORE, SILENCE_AFTER = 3.0, 6.0  # frames around an utterance, at natural pace
 
@@ -48,7 +44,6 @@ class Encoding(NamedTuple):
     energy: Tensor  # standardised mean log-mel of each token (B, T + 2)
     padding: Tensor  # (B, T + 2), True = padding
     optional: Tensor  # tokens that may take no frames (B, T + 2)
-    unhurried: Tensor  # frames that fast speech leaves to each token, if there is room (B, T + 2)
 
 
 class AlignedPrediction(NamedTuple):
@@ -64,8 +59,6 @@ class AlignedPrediction(NamedTuple):
 
 class AlignedModel(nn.Module):
     """The aligned acoustic model: encoder, durations, prosody, decoder. Mel, pitch and energy are standardised."""
-
-    unhurried: Tensor
 
     def __init__(self, config: AlignedConfig) -> None:
         super().__init__()
@@ -104,12 +97,6 @@ class AlignedModel(nn.Module):
             )
         for head in (self.timing_output, self.prosody_output):
             nn.init.zeros_(head.weight)
-        self.register_buffer("unhurried", torch.full((config.symbols + 2,), UNHURRIED_VOWEL), persistent=False)
-
-    def tell_consonants(self, symbols: Sequence[str]) -> None:
-        """Which of the symbols are consonants: fast speech takes less time from them."""
-        kept = [UNHURRIED_VOWEL if is_vowel(symbol) else UNHURRIED_CONSONANT for symbol in symbols]
-        self.unhurried[: len(kept)] = torch.tensor(kept)
 
     @property
     def device(self) -> torch.device:
@@ -151,7 +138,7 @@ class AlignedModel(nn.Module):
             x = x + self.speaker_embedding(speakers)[:, None]
         timing = self.timing_output(self.timing(x, keep(padding)))
         optional = (tokens < self.config.boundaries) | (tokens >= before)
-        return Encoding(x, timing[..., 0], timing[..., 1], padding, optional, self.unhurried[tokens])
+        return Encoding(x, timing[..., 0], timing[..., 1], padding, optional)
 
     def forward(
         self,
@@ -287,11 +274,6 @@ def one_speaker(weights: Mapping[str, Tensor], vector: Tensor) -> dict[str, Tens
     return found | {"encoder_norm.bias": weights["encoder_norm.bias"] + vector}
 
 
-def is_vowel(symbol: str) -> bool:
-    """For the aligned model: whether a phoneme is a vowel, which can be hurried more than consonants."""
-    return symbol.lstrip("ˈˌ")[:1] in VOWELS
-
-
 def natural_durations(encoding: Encoding, lengths: Tensor) -> Tensor:
     """The aligned model's durations at natural pace, with short closing silences; 0 in padding.  (B, T + 2)
 
@@ -307,15 +289,12 @@ def natural_durations(encoding: Encoding, lengths: Tensor) -> Tensor:
 def fitted_durations(natural: Tensor, encoding: Encoding, frames: Tensor) -> Tensor:
     """The aligned model's whole durations, in proportion to the natural ones, that sum to `frames` (B,).
 
-    Shorter than natural, every token gives up the same share of what lies above its minimum, so nothing is skipped as
-    long as there is a frame for each phoneme. The minimum of a consonant is three frames where that fits: consonants
-    cannot be hurried as much as vowels and still be heard. That of pauses and silences is none, and they give up their
-    share twice.
+    Shorter than natural, every token gives up the same share of what lies above its minimum of one frame, so nothing is
+    skipped as long as there is a frame for each phoneme. The minimum of pauses and silences is none, and they give up
+    their share twice.
     """
-    spoken = (~encoding.optional & ~encoding.padding).to(natural.dtype)
+    least = (~encoding.optional & ~encoding.padding).to(natural.dtype)
     total, wanted = natural.sum(1, keepdim=True), frames[:, None].to(natural.dtype)
-    unhurried = spoken * torch.minimum(natural, encoding.unhurried)
-    least = torch.where(unhurried.sum(1, keepdim=True) <= wanted, unhurried, spoken)
     fewest = least.sum(1, keepdim=True)
     hurried = torch.where(encoding.optional, natural * (wanted / total).clamp(max=1), natural)
     above = (hurried.sum(1, keepdim=True) - fewest).clamp(min=1e-6)

@@ -32,7 +32,6 @@ class TextSide(NamedTuple):
     optional: str  # may take none (B, T + 2)
     padding: str  # (B, T + 2)
     last: str  # place of the last silence (B, 1)
-    unhurried: str  # frames that fast speech leaves to each token (B, T + 2)
 
 
 class AlignedGraph(AcousticGraph):
@@ -75,8 +74,7 @@ class AlignedGraph(AcousticGraph):
             self.add("GreaterOrEqual", ids, self.value(symbols, np.int64)),
         )
         natural = self.natural(self.column(timing, 0), optional, padding, first, last)
-        unhurried = self.add("Gather", self.value(model.unhurried), ids)
-        return TextSide(x, self.column(timing, 1), natural, optional, padding, end, unhurried)
+        return TextSide(x, self.column(timing, 1), natural, optional, padding, end)
 
     def natural(self, log_duration: str, optional: str, padding: str, first: str, last: str) -> str:
         """`natural_durations`.  (B, T + 2)"""
@@ -98,11 +96,8 @@ class AlignedGraph(AcousticGraph):
 
     def fitted(self, text: TextSide, wanted: str) -> str:
         """`fitted_durations`: whole frames that sum to `wanted` (B, 1).  (B, T + 2), float"""
-        spoken = self.cast(self.add("Not", self.add("Or", text.optional, text.padding)), FLOAT)
+        least = self.cast(self.add("Not", self.add("Or", text.optional, text.padding)), FLOAT)
         total = self.total(text.natural, 1)
-        unhurried = self.times(spoken, self.add("Min", text.natural, text.unhurried))
-        enough = self.add("LessOrEqual", self.total(unhurried, 1), wanted)
-        least = self.where(enough, unhurried, spoken)
         fewest = self.total(least, 1)
         faster = self.binary("Min", self.over(wanted, total), 1.0)
         hurried = self.where(text.optional, self.times(text.natural, faster), text.natural)
@@ -212,8 +207,7 @@ def text_graph(model: AlignedModel) -> onnx.ModelProto:
     text = graph.text_side(model)
     durations = graph.fitted(text, graph.wanted_frames(text.natural))
     found = {"encoded": text.encoded, "energy": text.energy, "natural": text.natural, "optional": text.optional}
-    whole = {"durations": graph.cast(durations, INT64), "unhurried": text.unhurried}
-    for name, tensor in {**found, **whole}.items():
+    for name, tensor in {**found, "durations": graph.cast(durations, INT64)}.items():
         graph.add("Identity", tensor, output=name)
     sides = ["batch", "tokens and silences"]
     return proto_of(
@@ -230,7 +224,6 @@ def text_graph(model: AlignedModel) -> onnx.ModelProto:
             "natural": (FLOAT, sides),
             "optional": (onnx.TensorProto.BOOL, sides),
             "durations": (INT64, sides),
-            "unhurried": (FLOAT, sides),
         },
     )
 

@@ -118,8 +118,6 @@ class VoiceFolder:
         with torch.device(device):
             model = build_model(card.model)
         model.load_state_dict(weights)
-        if isinstance(model, AlignedModel):
-            model.tell_consonants(card.language.symbols)
         if isinstance(model, SpeechModel):
             for attention in model.clock_layers:
                 # Loading the compiled kernel takes two seconds and saves a few milliseconds a sentence.
