@@ -32,7 +32,7 @@ SPEAKERS = "speaker_embedding.weight"
 POSITION_FEATURES = 8
 PITCH_FEATURES = 64
 MOST_FRAMES = 1000.0  # of a token, whatever the weights say
-SHORTEST_SILENCE = 14.0  # frames between two words (0.16 s); a shorter one inside a phrase sounds like hesitation
+SHORTEST_SILENCE = 15.0  # frames between two words (0.17 s); a shorter one inside a phrase sounds like hesitation
 SILENCE_BEFORE, SILENCE_AFTER = 3.0, 6.0  # frames around an utterance, at natural pace
 
 
