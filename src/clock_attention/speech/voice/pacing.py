@@ -16,7 +16,7 @@ FEWEST_FRAMES, MOST_FRAMES = 1, 50
 PAUSE = 0.45  # seconds between sentences at natural pace, beside the short silences that a phrase ends with
 # Seconds of digital silence at the end of a text. Listeners that detect speech need it: without it, the detector of
 # Moonshine takes the end of one text for the beginning of the next, and writes a "you" there.
-CLOSING = 0.05
+CLOSING = 0.1
 PARAGRAPH = 2.5  # pauses between paragraphs, in those between sentences
 RE_DURATION = re.compile(r"\s*(\d+\.?\d*|\.\d+)\s*(ms|s|)\s*")
 
