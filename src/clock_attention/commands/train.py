@@ -67,6 +67,8 @@ def train(
         if threads:
             torch.set_num_threads(threads)
         fabric = launched_fabric(accelerator, devices, nodes, precision)
+        if resume and fabric.is_global_zero:
+            say_what_changed(out, config)
         last = run_training(
             config,
             store,
@@ -103,6 +105,18 @@ def chosen_config(
             config = config.model_copy(update={"model": start.model})
     with option("--set"):
         return config.changed(changes)
+
+
+def say_what_changed(out: Path, config: RunConfig) -> None:
+    """For `train`: options of training that a resumed run had otherwise; a --preset given again replaces them all."""
+    from clock_attention.speech.training.run import RunDescription
+
+    if not (out / "run.json").exists():
+        return
+    before, now = (one.training.model_dump() for one in (RunDescription.read(out).config, config))
+    changed = [f"{key} {value} → {now[key]}" for key, value in before.items() if now[key] != value]
+    if changed:
+        console.print(f"the run continues with other options: {', '.join(changed)}", highlight=False)
 
 
 def export(
