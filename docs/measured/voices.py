@@ -75,6 +75,11 @@ def sound() -> str:
 
 
 @made
+def sound_small() -> str:
+    return sound_table("sound_small")
+
+
+@made
 def sound_flow() -> str:
     return sound_table("sound_flow")
 
@@ -89,7 +94,11 @@ def cepstral_floor() -> str:
 def cepstral_breakdown() -> str:
     """Distance with true and predicted inputs, one row for each run."""
     keys = ("true", "own_energy", "own_pitch", "own_both", "all_own", "time", "bins")
-    names = {"l1": "4,600 steps of L1 and cepstra", "adversarial": "then 1,700 with the discriminator"}
+    names = {
+        "small": "preset `small`, from nothing",
+        "first": "default voice before its last 1,200 steps",
+        "second": "default voice",
+    }
     rows = [[names[row["run"]], *(interval(row[key]) for key in keys)] for row in read("cepstral_breakdown")]
     heads = ["all true", "own energy", "own pitch", "both own", "all own, after DTW", "movement, time", "bins"]
     return table(["", *heads], rows)
@@ -99,6 +108,8 @@ def sound_table(name: str) -> str:
     names = {
         "default, pace 1": "default voice",
         "attention, pace 1": "voice `attention`",
+        "small, pace 1": "preset `small`",
+        "small, pace 1.6667": "preset `small`, 0.6 of its natural duration",
         "voice-l1, pace 1": "L1 alone",
         "candidate, pace 1": "with the discriminator",
     }
