@@ -72,6 +72,15 @@ def test_wrong_operands_raise_instead_of_reading_past_their_end(given):
                 torch.ops.clock_attention.banded(*usual[:place], wrong, *usual[place + 1 :])
 
 
+def test_weights_that_were_not_asked_for_may_be_part_of_a_loss():
+    """They have no elements; torch's compiler sums all outputs of an operator."""
+    arguments = operator_arguments(False)
+    out, *_, weights = torch.ops.clock_attention.banded(*arguments, False)
+    expected = torch.autograd.grad(out.sum(), arguments[:3], retain_graph=True)
+    for ours, theirs in zip(torch.autograd.grad(out.sum() + weights.sum(), arguments[:3]), expected, strict=True):
+        assert torch.equal(ours, theirs)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("given", [False, True])
 @pytest.mark.parametrize("return_weights", [False, True])

@@ -301,6 +301,8 @@ def remember(ctx, inputs, output) -> None:  # type: ignore[no-untyped-def]
 def differentiate(ctx, grad_out, grad_softmax, grad_bands, grad_weights):  # type: ignore[no-untyped-def]
     """Autograd of the banded operator: its backward pass."""
     saved = ctx.saved_tensors
+    if saved[3].dim() != 4:  # no weights were asked for: what stands in their place may have a gradient, of no elements
+        grad_weights = None
     if grad_out is None and grad_weights is None:
         return (None,) * (OPERANDS + len(ctx.options) + 1)
     by_query, by_key, by_value, by_scale, *rest = banded_backward(grad_out, grad_weights, *saved, *ctx.options)
