@@ -198,7 +198,7 @@ def draw(rows: list[dict[str, Any]], path: Path) -> None:
         axis.minorticks_off()
         axis.grid(alpha=0.3)
     axes[0].set_ylim(0, None)
-    axes[0].legend()
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=3)
     with replacing(path) as temporary:
         figure.savefig(temporary, dpi=120, format="png")
 
