@@ -101,6 +101,7 @@ def test_a_training_starts_from_a_voice_with_its_model_and_its_own_options(voice
     assert result.exit_code == 0, result.output
     assert "other options" not in result.output
     result = runner.invoke(app, [*common, "--resume", "--set", "steps=6"])
+    assert result.exit_code == 0, result.output
     assert "the run continues with other options: steps 4 → 6" in " ".join(result.output.split())
     description = RunDescription.read(tmp_path / "run")
     assert description.config.model.width == 16
