@@ -6,6 +6,7 @@ import pytest
 from typer.testing import CliRunner
 
 from clock_attention.commands.main import app
+from clock_attention.commands.terminal import console
 from tests.speech.voices import tiny_aligned_voice
 
 
@@ -30,7 +31,8 @@ def test_wrong_folders_get_a_sentence_and_nothing_is_written(tmp_path, folder, m
     assert [path.name for path in tmp_path.iterdir()] == ["empty"]
 
 
-def test_voices_of_the_package_and_of_folders_are_listed_with_what_is_known(tmp_path):
+def test_voices_of_the_package_and_of_folders_are_listed_with_what_is_known(tmp_path, monkeypatch):
+    monkeypatch.setattr(console, "width", 80)  # an ordinary terminal: no name or number is broken
     folder = tiny_aligned_voice(tmp_path / "mine" / "ann")
     card = json.loads((folder / "voice.json").read_text())
     card["measures"] = {"wer": 0.042, "distillmos": 3.71}
@@ -41,6 +43,6 @@ def test_voices_of_the_package_and_of_folders_are_listed_with_what_is_known(tmp_
     (tmp_path / "mine" / "broken" / "voice.json").write_text("{}")
     result = invoke("voices", tmp_path / "mine")
     assert result.exit_code == 0, result.output
-    for part in ("default", "attention", "ann", "CC0", "4.2 %", "3.71", "cleo,", "dan", "broken"):
+    for part in ("default", "attention", "ann", "CC0", "4.2 %", "3.71", "cleo,", "dan", "broken", "fine-tuned from default"):
         assert part in result.output
     assert "there is no such folder" in invoke("voices", tmp_path / "nowhere").output

@@ -149,36 +149,44 @@ def voices(
 ) -> None:
     """List the voices of the package, and those in your folders, with origin, licence and measures."""
     with clear_errors():
-        table = Table()
-        for column in ("voice", "language", "speakers", "origin", "licence", "WER", "DistillMOS", "MB"):
-            table.add_column(column, overflow="fold")
         found = dict(shipped_voices())
         for place in folder or []:
             if not place.is_dir():
                 raise FileNotFoundError(f"{place}: there is no such folder")
             within = [place] if (place / CARD).is_file() else sorted(path.parent for path in place.glob(f"*/{CARD}"))
             found |= {str(path): path for path in within}
+        table = Table()
+        for column in ("voice", "language", "speakers", "licence", "WER", "DistillMOS", "MB"):
+            table.add_column(column, overflow="fold")
+        notes = []
         for name, path in found.items():
             try:
-                table.add_row(name, *described(read_card(path), path))
+                card = read_card(path)
             except VoiceError as error:
-                table.add_row(name, "", "", str(error), "", "", "", "")
+                notes.append(f"{name} cannot be read: {error}")
+                continue
+            table.add_row(name, *described(card, path))
+            notes.append(f"{name}: {origin(card)}")
         console.print(table)
+        for note in notes:  # below the table, where long ones leave its columns their width
+            console.print(note, highlight=False, markup=False)
 
 
 def described(card: VoiceCard, path: Path) -> tuple[str, ...]:
-    """For `voices`: one voice as a row of the table, with origin, licence and measures."""
-    measures, provenance = card.measures or {}, card.provenance
-    origin = (
-        provenance.corpus if provenance.start is None else f"{provenance.corpus}, from the voice {provenance.start}"
-    )
+    """For `voices`: one voice as a row of the table, with licence and measures."""
+    measures = card.measures or {}
     size = (path / "model.safetensors").stat().st_size / 1e6
     return (
         "English",  # all phonemizers so far
         ", ".join(speaker.name for speaker in card.language.speakers) or "1",
-        origin,
-        provenance.licence,
+        card.provenance.licence,
         f"{100 * measures['wer']:.1f} %" if "wer" in measures else "",
         f"{measures['distillmos']:.2f}" if "distillmos" in measures else "",
         f"{size:.1f}",
     )
+
+
+def origin(card: VoiceCard) -> str:
+    """What a voice learned from: each corpus once, and the voice that its training began with."""
+    corpora = " + ".join(dict.fromkeys(card.provenance.corpus.split(" + ")))
+    return corpora if card.provenance.start is None else f"{corpora}; fine-tuned from {card.provenance.start}"
