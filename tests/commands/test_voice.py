@@ -43,6 +43,17 @@ def test_voices_of_the_package_and_of_folders_are_listed_with_what_is_known(tmp_
     (tmp_path / "mine" / "broken" / "voice.json").write_text("{}")
     result = invoke("voices", tmp_path / "mine")
     assert result.exit_code == 0, result.output
-    for part in ("default", "attention", "ann", "CC0", "4.2 %", "3.71", "cleo,", "dan", "broken", "fine-tuned from default"):
+    for part in (
+        "default",
+        "attention",
+        "ann",
+        "CC0",
+        "4.2 %",
+        "3.71",
+        "cleo,",
+        "dan",
+        "broken",
+        "fine-tuned from default",
+    ):
         assert part in result.output
     assert "there is no such folder" in invoke("voices", tmp_path / "nowhere").output

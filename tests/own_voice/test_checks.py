@@ -37,10 +37,11 @@ def test_english_passes_and_little_of_it_is_warned_about():
     assert english_share([ENGLISH])[0] > 0.2
 
 
-def people(counts, seed=0, spread=0.6):
-    """Clips of several people: unit vectors around one direction each."""
+def people(counts, seed=0, spread=0.6, likeness=0.72):
+    """Clips of several people: unit vectors around one direction each; likeness is the cosine between two of them."""
     draw = np.random.default_rng(seed)
-    means = [vector / np.linalg.norm(vector) for vector in np.abs(draw.normal(size=(len(counts), 256)))]
+    basis = np.linalg.qr(draw.normal(size=(256, len(counts) + 1)))[0].T
+    means = [likeness**0.5 * basis[0] + (1 - likeness) ** 0.5 * own for own in basis[1:]]
     rows = [
         mean + spread * draw.normal(size=256) / 16
         for mean, count in zip(means, counts, strict=True)
@@ -50,16 +51,30 @@ def people(counts, seed=0, spread=0.6):
 
 
 @pytest.mark.parametrize("counts", [(20, 20), (30, 6), (12, 12, 12)])
-def test_several_speakers_are_refused(counts):
-    embeddings = people(counts)
-    with pytest.raises(ValueError, match="more than one person seems to speak"):
-        require_one_speaker([f"c{n}" for n in range(len(embeddings))], embeddings)
+@pytest.mark.parametrize("likeness", [0.5, 0.72, 0.8])  # 0.72: two women reading in English, Kathleen and LJSpeech's
+def test_several_speakers_are_refused_unless_they_are_known_to_be_one(counts, likeness):
+    embeddings = people(counts, likeness=likeness)
+    ids = [f"c{n}" for n in range(len(embeddings))]
+    with pytest.raises(ValueError, match="more than one person seems to speak") as refused:
+        require_one_speaker(ids, embeddings)
+    assert "say --one-speaker" in str(refused.value)
+    assert "the voice becomes a mixture" in require_one_speaker(ids, embeddings, known=True)[0]
 
 
-def test_one_speaker_passes_and_one_odd_clip_is_named():
-    assert require_one_speaker([f"c{n}" for n in range(30)], people((30,))) == []
-    warning = require_one_speaker([f"c{n}" for n in range(31)], people((30, 1)))
-    assert "c30" in warning[0]
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("count", [2, 8, 30])
+def test_one_speaker_passes(count, seed):
+    assert require_one_speaker([f"c{n}" for n in range(count)], people((count,), seed)) == []
+
+
+def test_the_same_clip_again_and_again_is_one_speaker():
+    assert require_one_speaker(["a", "b", "c"], 3 * people((1,))) == []
+    assert require_one_speaker(["a"], people((1,))) == []
+
+
+def test_one_odd_clip_is_named():
+    warning = require_one_speaker([f"c{n}" for n in range(31)], people((30, 1), likeness=0.4))
+    assert "in c30?" in warning[0]
     assert "was not checked" in require_one_speaker([], None)[0]
 
 

@@ -70,6 +70,10 @@ def create(
             help="Share of the new weights: a lower one is clearer, a higher one is closer to the speaker.",
         ),
     ] = 1.0,
+    one_speaker: Annotated[
+        bool,
+        typer.Option("--one-speaker", help="It is one person: only warn where recordings sound like several."),
+    ] = False,
     seed: Annotated[int, typer.Option(help="Random seed of the training.")] = 0,
     threads: Annotated[
         int | None, typer.Option(min=1, help=r"CPU threads and processes. \[default: all cores]")
@@ -99,6 +103,7 @@ def create(
             count=sentences,
             steps=steps,
             blend=blend,
+            one_speaker=one_speaker,
             seed=seed,
             workers=cores,
             threads=cores,

@@ -84,7 +84,7 @@ class Creation:
             lambda: self.gather(sources, rejected),
             [self.clips / "metadata.csv"],
         )
-        found["check"] = stages.run("check", [], lambda: self.check(Gathered(**found["gather"])))
+        found["check"] = stages.run("check", [order.one_speaker], lambda: self.check(Gathered(**found["gather"])))
         found["prepare"] = stages.run("prepare", [], self.prepare, [self.store / "store.json"])
         found["align"] = stages.run("align", [digest_of(order.aligner or SHIPPED)], self.align)
         found["plan"] = stages.run("plan", [order.minutes, order.steps, order.threads, order.seed], self.plan)
@@ -124,7 +124,7 @@ class Creation:
             for number, row in enumerate(some, start=1):
                 embeddings.append(encoder.embed(load_audio(row.path, 16000), 16000))
                 self.report("check", number, len(some))
-        warnings += require_one_speaker([row.id for row in some], embeddings)
+        warnings += require_one_speaker([row.id for row in some], embeddings, self.order.one_speaker)
         if gathered.transcribed_clips:
             warnings.append(
                 f"{gathered.transcribed_clips} of {gathered.clips} texts were written by the recognizer "

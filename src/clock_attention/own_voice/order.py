@@ -29,6 +29,7 @@ class Order:
     threads: int = 2
     blend: float = 1.0  # share of the fine-tuned weights in the voice; the rest are the base's
     steps: int | None = None  # instead of as many as fit into the minutes
+    one_speaker: bool = False  # known, so recordings that sound different are no reason to refuse
 
     def __post_init__(self) -> None:
         if not self.consent.strip():
