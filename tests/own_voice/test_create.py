@@ -8,6 +8,7 @@ import pytest
 import soundfile
 
 from clock_attention.own_voice import create as creation
+from clock_attention.own_voice import fine_tuning
 from clock_attention.own_voice.create import Creation, create
 from clock_attention.own_voice.order import Order
 from clock_attention.speech.voice.voice import Voice
@@ -133,9 +134,9 @@ def test_a_folder_of_something_else_is_not_written_into(recordings, quick, tmp_p
 
 
 def test_steps_follow_from_the_minutes_and_are_remembered(recordings, quick, tmp_path, monkeypatch):
-    monkeypatch.setattr(creation, "FEWEST_STEPS", 3)
+    monkeypatch.setattr(fine_tuning, "FEWEST_STEPS", 3)
     made = Order(recordings, tmp_path / "me", CONSENT, **{**quick, "steps": None, "minutes": 0.001})
     found = create(made, quiet=True)
-    assert found["plan"]["steps"] == creation.FEWEST_STEPS
+    assert found["plan"]["steps"] == fine_tuning.FEWEST_STEPS
     stored = json.loads((made.work / "stages" / "plan.json").read_text())
     assert stored["result"] == found["plan"]

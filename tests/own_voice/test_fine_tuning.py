@@ -4,7 +4,13 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from clock_attention.own_voice.fine_tuning import ADVERSARY_SHARE, export_own_voice, fine_tuning_config
+from clock_attention.own_voice.fine_tuning import (
+    ADVERSARY_SHARE,
+    MOST_STEPS,
+    export_own_voice,
+    fine_tuning_config,
+    steps_within,
+)
 from clock_attention.own_voice.measure import held_out
 from clock_attention.own_voice.spread import energy_spread
 from clock_attention.speech.training.config import load_preset
@@ -29,6 +35,11 @@ def first_run(config, store, folder):
     """A voice to start from."""
     train(config, store, folder / "first", quiet=True)
     return start_from(folder / "first")
+
+
+def test_steps_fit_into_the_minutes_and_end_where_more_do_not_help():
+    assert steps_within(minutes=20, seconds_per_step=1.5) == 800
+    assert steps_within(minutes=60, seconds_per_step=0.5) == MOST_STEPS
 
 
 @pytest.mark.parametrize("steps", [1, 7, 100, 6000])

@@ -20,7 +20,7 @@ from clock_attention.evaluation.scoring.recognizers import load_recognizer
 from clock_attention.evaluation.scoring.speaker_similarity import load_encoder
 from clock_attention.files import locked
 from clock_attention.own_voice.checks import Clip, require_enough, require_one_speaker, require_quiet
-from clock_attention.own_voice.fine_tuning import export_own_voice, fine_tuning_config
+from clock_attention.own_voice.fine_tuning import export_own_voice, fine_tuning_config, steps_within
 from clock_attention.own_voice.gather import Gathered, Gathering
 from clock_attention.own_voice.measure import measure
 from clock_attention.own_voice.order import Order
@@ -48,7 +48,6 @@ from clock_attention.speech.voice.voice import Voice
 STAGES = ("gather", "check", "prepare", "align", "plan", "train", "export", "evaluate")
 LISTENED = 48  # clips in which the speaker is compared
 TIMED_STEPS = 4
-FEWEST_STEPS, MOST_STEPS = 200, 6000
 
 OnStageProgress = Callable[[str, int, int], None]  # stage, done, of
 
@@ -186,7 +185,7 @@ class Creation:
         return {"worst": worst, "left_out": left_out, "seconds_left_out": lost, "utterances": len(listed)}
 
     def plan(self) -> StageResult:
-        """As many steps as fit into the minutes; measured once, so that a repeated creation trains as long."""
+        """The steps that fit into the minutes; measured once, so that a repeated creation trains as long."""
         if self.order.steps is not None:
             return {"steps": self.order.steps, "seconds_per_step": None}
         trial = self.config({"steps": TIMED_STEPS + 1}).changed(
@@ -198,8 +197,7 @@ class Creation:
             begun = time.monotonic()
             train(trial, store, run, resume=True, max_steps=TIMED_STEPS, quiet=True)
             seconds = (time.monotonic() - begun) / TIMED_STEPS
-        steps = int(min(MOST_STEPS, max(FEWEST_STEPS, 60 * self.order.minutes / seconds)))
-        return {"steps": steps, "seconds_per_step": seconds}
+        return {"steps": steps_within(self.order.minutes, seconds), "seconds_per_step": seconds}
 
     def config(self, plan: StageResult) -> RunConfig:
         return fine_tuning_config(self.start, plan["steps"], self.order.seed)

@@ -16,6 +16,13 @@ from clock_attention.speech.voice.voice import Voice
 from clock_attention.speech.voice.voice_folder import VoiceCard
 
 ADVERSARY_SHARE = 0.15  # of the steps before the discriminator joins
+FEWEST_STEPS = 200
+MOST_STEPS = 1500  # twice as many did not sound better, and words were understood less well (docs/results/own_voice.md)
+
+
+def steps_within(minutes: float, seconds_per_step: float) -> int:
+    """How many steps to fine-tune a voice: as many as fit into the time, within what makes sense."""
+    return int(min(MOST_STEPS, max(FEWEST_STEPS, 60 * minutes / seconds_per_step)))
 
 
 def fine_tuning_config(start: Start, steps: int, seed: int = 0) -> RunConfig:
