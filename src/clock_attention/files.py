@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import errno
 import hashlib
@@ -71,11 +72,13 @@ def check_ending(path: str | Path, endings: Sequence[str]) -> Path:
 
 def read_utf8(path: Path) -> str:
     """The text of a file, which must be UTF-8."""
+    content = path.read_bytes()
     try:
-        return path.read_bytes().decode("utf-8-sig")
+        return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
+        likely = "utf-16" if content[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) else "latin1"
         raise ValueError(
-            f"{path} is not UTF-8 (byte {error.start}): convert it, e.g. with iconv -f latin1 -t utf-8"
+            f"{path} is not UTF-8 (byte {error.start}): convert it, e.g. with iconv -f {likely} -t utf-8"
         ) from None
 
 

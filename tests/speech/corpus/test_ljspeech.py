@@ -4,7 +4,7 @@ import pytest
 
 from clock_attention.speech.audio.mel import MelConfig
 from clock_attention.speech.corpus.feature_extraction import Settings
-from clock_attention.speech.corpus.ljspeech import find_audio, read_folder
+from clock_attention.speech.corpus.ljspeech import AudioFiles, read_folder
 from clock_attention.speech.corpus.prepare import prepare
 
 
@@ -77,8 +77,24 @@ def test_audio_is_found_by_id_or_suffix(tmp_path: Path) -> None:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).touch()
     for name in ("a", "b", "b.wav", "d.x"):
-        assert Path(find_audio(tmp_path, name)).is_file()
-    assert find_audio(tmp_path, "d") == ""
+        assert Path(AudioFiles(tmp_path).find(name)).is_file()
+    assert AudioFiles(tmp_path).find("d") == ""
+
+
+def test_ids_are_found_as_people_and_systems_spell_them(tmp_path: Path) -> None:
+    (tmp_path / "wavs").mkdir()
+    for name in ("A.WAV", "cafe\u0301.wav", "c.m4a", ".a.wav"):
+        (tmp_path / "wavs" / name).touch()
+    (tmp_path / "metadata.csv").write_text("file|text\nwavs/a.wav|One.\rcaf\u00e9|Two.\rc|Three.".replace("\n", "\r"))
+    recordings, rejected = read_folder(tmp_path)
+    assert not rejected
+    assert [Path(row.path).name for row in recordings] == ["A.WAV", "cafe\u0301.wav", "c.m4a"]
+
+
+def test_utf_16_is_named(tmp_path: Path) -> None:
+    (tmp_path / "metadata.csv").write_bytes("a|One.".encode("utf-16"))
+    with pytest.raises(ValueError, match="iconv -f utf-16"):
+        read_folder(tmp_path)
 
 
 def test_a_fourth_column_names_the_speaker(tmp_path: Path) -> None:

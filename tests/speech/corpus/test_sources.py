@@ -53,6 +53,49 @@ def test_a_text_that_cannot_be_read_does_not_stop_the_others(sound, tmp_path):
     assert (good.text, good.fault) == ("Two.", "")
 
 
+def test_texts_are_found_however_their_names_are_spelled(sound, tmp_path):
+    (tmp_path / "A.TXT").write_text("One.")
+    (tmp_path / "b.wav.txt").write_text("Two.")
+    for name in ("a.WAV", "b.wav"):
+        sound(name)
+    assert [(source.id, source.text) for source in find_sources(tmp_path)[0]] == [("a", "One."), ("b", "Two.")]
+
+
+@pytest.mark.parametrize("name", ["script.txt", "set/metadata.csv", "metadata.tsv"])
+def test_texts_that_belong_to_nothing_are_not_replaced_by_a_recognizers(sound, tmp_path, name):
+    sound("set/a.wav")
+    (tmp_path / "readme.txt").write_text("My recordings.")
+    assert find_sources(tmp_path)[0][0].text is None
+    (tmp_path / name).write_text("One.")
+    with pytest.raises(ValueError, match=rf"no recording has a text, but there are files that may hold texts: {name}"):
+        find_sources(tmp_path)
+
+
+def test_names_that_become_alike_are_numbered(sound, tmp_path):
+    for name in ("take 1.wav", "take_1.wav", "take(1.wav"):
+        sound(name)
+    sources, rejected = find_sources(tmp_path)
+    assert not rejected
+    assert len({source.id for source in sources}) == 3
+
+
+def test_recordings_that_the_table_does_not_name_are_counted(sound, tmp_path):
+    for name in ("wavs/a.wav", "wavs/a.mp3", "wavs/b.wav"):
+        sound(name)
+    (tmp_path / "metadata.csv").write_text("a|One.\n")
+    good, left_out = find_sources(tmp_path)[0]
+    assert (good.id, good.fault) == ("a", "")
+    assert (left_out.id, left_out.reason) == ("b", "not in metadata.csv")
+
+
+@pytest.mark.parametrize("table", ["a\tOne.\n", '"a","One."\n', "b|Two.\n", ""])
+def test_a_table_that_names_nothing_is_an_error(sound, tmp_path, table):
+    sound("wavs/a.wav")
+    (tmp_path / "metadata.csv").write_text(table)
+    with pytest.raises(ValueError, match=r"no recording can be used by its metadata\.csv"):
+        find_sources(tmp_path)
+
+
 def test_wrong_folders_get_a_sentence(sound, tmp_path):
     with pytest.raises(FileNotFoundError, match="there is no such folder"):
         find_sources(tmp_path / "nowhere")

@@ -32,7 +32,8 @@ def id_fault(name: str) -> str:
 
 def read_table(path: Path) -> Iterator[tuple[int, list[str]]]:
     """Rows of a metadata table: number and columns. Only line feeds end a row: texts may hold other separators."""
-    for number, line in enumerate(read_utf8(path).replace("\r\n", "\n").split("\n"), start=1):
+    text = read_utf8(path).replace("\r\n", "\n")
+    for number, line in enumerate(text.split("\n" if "\n" in text else "\r"), start=1):  # \r: of old Macs
         columns = [column.strip() for column in line.split("|")]
         if columns != [""]:
             yield number, columns

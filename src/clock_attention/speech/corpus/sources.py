@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from clock_attention.files import read_utf8, visible_files
-from clock_attention.speech.audio.sound_reading import FOREIGN
-from clock_attention.speech.corpus.ljspeech import SUFFIXES, read_folder
+from clock_attention.speech.corpus.ljspeech import AUDIO, AudioFiles, plain, read_folder
 from clock_attention.speech.corpus.metadata import id_fault
 from clock_attention.speech.corpus.store import Rejection
 
-AUDIO = frozenset({*SUFFIXES, *FOREIGN, ".opus", ".aiff", ".aif"})
+EXPECTED = "each with its text in a .txt of the same name, or a metadata.csv with lines `id|text` beside a folder wavs/"
+NO_TEXTS = ("readme", "license", "licence", "copying", "notes")  # beginnings of names of other files
 
 
 @dataclass(frozen=True)
@@ -22,7 +23,8 @@ class Source:
     id: str
     path: str
     text: str | None
-    fault: str = ""  # why the text beside it cannot be read; such a recording is left out, not transcribed
+    fault: str = ""  # why it is left out, instead of being transcribed
+    reason: str = "unreadable text"  # the same as the name of a group, where there is a fault
 
 
 def find_sources(folder: str | Path) -> tuple[list[Source], list[Rejection]]:
@@ -37,46 +39,88 @@ def find_sources(folder: str | Path) -> tuple[list[Source], list[Rejection]]:
     if not folder.is_dir():
         raise NotADirectoryError(f"{folder}: is a file; name the folder that your recordings are in")
     if (folder / "metadata.csv").is_file():
-        recordings, rejected = read_folder(folder)
-        if len(names := sorted({row.speaker for row in recordings})) > 1:
-            raise ValueError(
-                f"{folder}: metadata.csv names {len(names)} speakers ({', '.join(names)}), and this makes the voice of "
-                "one: take a folder with the rows of one of them, or prepare and train the corpus step by step"
-            )
-        missing = [Rejection(row.id, "missing", f"no audio file named {row.id}") for row in recordings if not row.path]
-        return [Source(row.id, row.path, row.text) for row in recordings if row.path], rejected + missing
+        return sources_of_table(folder)
+    files = sorted(visible_files(folder))
+    texts = {plain(str(path)): path for path in files if path.suffix.lower() == ".txt"}
     sources, rejected = [], []
-    known: set[str] = set()
-    for path in sorted(path for path in visible_files(folder) if path.suffix.lower() in AUDIO):
-        name = plain_id(path.relative_to(folder).with_suffix("").as_posix())
+    names: set[str] = set()
+    stems: dict[str, str] = {}
+    for path in (path for path in files if path.suffix.lower() in AUDIO):
+        first = stems.setdefault(path_without_suffix(str(path)), path.name)
+        if first != path.name:
+            rejected.append(Rejection(path.name, "duplicate id", f"taken for the recording {first} in another format"))
+            continue
+        name = free_id(plain_id(path.relative_to(folder).with_suffix("").as_posix()), names)
         if fault := id_fault(name):
             rejected.append(Rejection(name, "bad id", fault))
-        elif name in known:
-            rejected.append(Rejection(name, "duplicate id", f"{path.name}: another recording has this name"))
         else:
-            known.add(name)
-            sources.append(source_of(name, path))
+            sources.append(source_of(name, path, texts))
     if not sources:
-        kinds = " ".join(sorted(AUDIO))
-        raise FileNotFoundError(
-            f"{folder}: no recordings in it; expected sound files ({kinds}), each with its text in a .txt of the same "
-            "name, or a metadata.csv with lines `id|text` beside a folder wavs/"
-        )
+        raise FileNotFoundError(f"{folder}: no recordings in it; expected sound files ({' '.join(AUDIO)}), {EXPECTED}")
+    if all(source.text is None and not source.fault for source in sources):
+        refuse_lost_texts(folder, files)
     return sources, rejected
 
 
-def source_of(name: str, path: Path) -> Source:
+def sources_of_table(folder: Path) -> tuple[list[Source], list[Rejection]]:
+    """Sources in an LJSpeech-format folder: what its table names, and recordings that it does not name."""
+    recordings, rejected = read_folder(folder)
+    if len(speakers := sorted({row.speaker for row in recordings})) > 1:
+        raise ValueError(
+            f"{folder}: metadata.csv names {len(speakers)} speakers ({', '.join(speakers)}), and this makes the voice "
+            "of one: take a folder with the rows of one of them, or prepare and train the corpus step by step"
+        )
+    missing = [Rejection(row.id, "missing", f"no audio file named {row.id}") for row in recordings if not row.path]
+    sources = [Source(row.id, row.path, row.text) for row in recordings if row.path]
+    if not sources:
+        first = next(iter([*rejected, *missing]), None)
+        why = f"; the first row: {first.reason}, {first.detail}" if first else ", which is empty"
+        raise ValueError(f"{folder}: no recording can be used by its metadata.csv{why}; expected lines `id|text`")
+    named = {path_without_suffix(row.path) for row in sources}
+    names = {row.id for row in recordings}
+    for path in AudioFiles(folder).all():
+        if path_without_suffix(str(path)) not in named:
+            name = free_id(plain_id(path.stem), names)
+            sources.append(Source(name, str(path), None, "no row of metadata.csv names it", "not in metadata.csv"))
+    return sources, rejected + missing
+
+
+def path_without_suffix(path: str) -> str:
+    """For sources: a recording may be there in two formats."""
+    return str(Path(path).with_suffix(""))
+
+
+def source_of(name: str, path: Path, texts: Mapping[str, Path]) -> Source:
     """A source of a corpus with the text beside it, or with why that text cannot be read."""
-    try:
-        return Source(name, str(path), text_beside(path))
-    except (ValueError, OSError) as error:
-        return Source(name, str(path), None, fault=str(error))
+    for beside in (path.with_suffix(".txt"), path.with_name(f"{path.name}.txt")):
+        if found := texts.get(plain(str(beside))):
+            try:
+                return Source(name, str(path), " ".join(read_utf8(found).split()) or None)
+            except (ValueError, OSError) as error:
+                return Source(name, str(path), None, fault=str(error))
+    return Source(name, str(path), None)
 
 
-def text_beside(path: Path) -> str | None:
-    """The text beside a recording, on one line; None where there is none or nothing in it."""
-    beside = path.with_suffix(".txt")
-    return " ".join(read_utf8(beside).split()) or None if beside.is_file() else None
+def refuse_lost_texts(folder: Path, files: Sequence[Path]) -> None:
+    """Refuse sources without any text where there are texts that belong to none: a recognizer would write others."""
+    tables = [path for path in files if path.suffix.lower() in (".csv", ".tsv")]
+    texts = [path for path in files if path.suffix.lower() == ".txt" and not path.stem.lower().startswith(NO_TEXTS)]
+    if lost := [*tables, *texts]:
+        some = ", ".join(str(path.relative_to(folder)) for path in lost[:3])
+        raise ValueError(
+            f"{folder}: no recording has a text, but there are files that may hold texts: {some}. Expected sound "
+            f"files, {EXPECTED}. To have all texts written by a recognizer, move those files elsewhere"
+        )
+
+
+def free_id(name: str, names: set[str]) -> str:
+    """An id for a source that no other has: "take 1" and "take_1" are two recordings."""
+    found, number = name, 1
+    while found in names:
+        number += 1
+        found = f"{name}_{number}"
+    names.add(found)
+    return found
 
 
 def plain_id(name: str) -> str:

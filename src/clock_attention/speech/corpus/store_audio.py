@@ -9,7 +9,7 @@ import numpy as np
 from clock_attention.speech.audio.mel import MelSpectrogram
 from clock_attention.speech.audio.wave import Wave, resample, trim_silence
 from clock_attention.speech.corpus.feature_extraction import Settings
-from clock_attention.speech.corpus.ljspeech import find_audio
+from clock_attention.speech.corpus.ljspeech import AudioFiles
 from clock_attention.speech.corpus.recording_checks import Recording, Rejected, load_recording
 from clock_attention.speech.corpus.store import FeatureStore
 from clock_attention.speech.corpus.teacher import TEACHER_RATE, Teacher, TeacherPhrase
@@ -38,6 +38,8 @@ class StoreAudio:
             self.teacher = Teacher()
         elif not self.folder.is_dir():
             raise ValueError(f"the recordings of {store.path} are not in {self.folder} any more: name their folder")
+        else:
+            self.files = AudioFiles(self.folder)
 
     def __call__(self, index: int) -> Wave:
         """The waveform of an utterance; `Rejected` where it is missing or differs from what the store was made of."""
@@ -48,8 +50,7 @@ class StoreAudio:
                 self.teacher(TeacherPhrase(row.id, row.group, row.text, row.speed, seed)), TEACHER_RATE, rate
             )
         else:
-            assert self.folder is not None
-            wave = load_recording(Recording(row.id, row.text, find_audio(self.folder, row.id)), rate)
+            wave = load_recording(Recording(row.id, row.text, self.files.find(row.id)), rate)
         if not self.kept:
             silence = self.settings.get("silence", Settings.silence)
             wave = trim_silence(wave, rate, silence, self.settings.get("silence_db", Settings.silence_db))
