@@ -97,3 +97,59 @@ def test_words_keep_the_punctuation_of_the_text():
     words = [TimedWord(0, 1, "Well"), TimedWord(1, 2, "he"), TimedWord(2, 3, "said")]
     assert [word.text for word in written(words, "Well, he said: no.")] == ["Well,", "he", "said: no."]
     assert written(words, "something else") == words
+
+
+def test_words_keep_their_punctuation_beside_what_was_normalised():
+    labels = "Well I don't know in eighteen seventy six he cost one dollar and one more"
+    words = [TimedWord(i, i + 1, label) for i, label in enumerate(labels.split())]
+    found = [word.text for word in written(words, "“Well, I don’t know!” In 1876, he cost $1 – and one more.")]
+    assert found == [
+        *("Well,", "I", "don’t", "know!”", "In", "eighteen", "seventy", "six", "he", "cost"),
+        *("one", "dollar", "and", "one", "more."),
+    ]
+
+
+def test_clipped_and_very_short_recordings_are_left_out_by_name(tmp_path):
+    loud = np.clip(tone(3, RATE, 3.0), -1, 1)
+    soundfile.write(tmp_path / "clipped.wav", loud, RATE)
+    soundfile.write(tmp_path / "yes.wav", tone(0.38, RATE), RATE)
+    for name in ("clipped", "yes"):
+        (tmp_path / f"{name}.txt").write_text("Yes.")
+    result = Gathering(tmp_path / "clips", RATE).run(find_sources(tmp_path)[0])
+    assert set(result.left_out) == {"clipped", "too short"}
+
+
+def test_pieces_never_take_the_name_of_another_recording(tmp_path):
+    soundfile.write(tmp_path / "talk.wav", tone(30, RATE), RATE)
+    soundfile.write(tmp_path / "TALK_0000.wav", tone(2, RATE), RATE)
+    result = Gathering(tmp_path / "clips", RATE, recognizer=Recognizer).run(find_sources(tmp_path)[0])
+    recordings, rejected = read_folder(tmp_path / "clips")
+    assert not rejected
+    assert len({row.path.casefold() for row in recordings}) == result.clips
+    assert sum(soundfile.info(row.path).duration for row in recordings) == pytest.approx(32, abs=0.1)
+
+
+def test_transcripts_are_not_written_twice(tmp_path):
+    soundfile.write(tmp_path / "a.wav", tone(3, RATE), RATE)
+    sources, _ = find_sources(tmp_path)
+    memory = tmp_path / "transcripts.jsonl"
+    for text, half in (("Once.", '\n["abc'), ("Twice.", "")):
+        Gathering(tmp_path / "clips", RATE, recognizer=lambda text=text: Recognizer(text), memory=memory).run(sources)
+        memory.write_text(memory.read_text() + half)
+        assert read_folder(tmp_path / "clips")[0][0].text == "Once."
+
+
+def test_recordings_too_large_for_memory_are_read_in_blocks(tmp_path, monkeypatch):
+    from clock_attention.own_voice import gather
+    from clock_attention.speech.audio import sound_reading
+
+    soundfile.write(tmp_path / "a.wav", np.stack([tone(30, 48000)] * 2, 1), 48000)
+    sources, _ = find_sources(tmp_path)
+    monkeypatch.setattr(gather, "LONGEST", 20.0)
+    monkeypatch.setattr(sound_reading, "MOST_SAMPLES", 48000)
+    result = Gathering(tmp_path / "clips", RATE, recognizer=Recognizer).run(sources)
+    assert result.seconds == pytest.approx(30, abs=0.01)
+    monkeypatch.setattr(gather, "LONGEST_SOURCE", 20.0)
+    result = Gathering(tmp_path / "none", RATE, recognizer=Recognizer).run(sources)
+    assert result.left_out["unreadable"] == [1, pytest.approx(30)]
+    assert "split it" in (tmp_path / "none" / "left_out.jsonl").read_text()

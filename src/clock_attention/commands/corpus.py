@@ -28,7 +28,7 @@ from rich.progress import (
 from rich.table import Table
 
 from clock_attention.commands.terminal import clear_errors, console
-from clock_attention.own_voice.gather import Gathering, read_gathered
+from clock_attention.own_voice.gather import TRANSCRIPTS, Gathering, read_gathered, require_apart
 from clock_attention.speech.audio.mel import MelConfig
 from clock_attention.speech.corpus import prepare as preparation
 from clock_attention.speech.corpus import shards
@@ -160,12 +160,17 @@ def transcribe(
         require_known(recognizer)
         if (out / "metadata.csv").exists():
             raise FileExistsError(f"{out}: there are transcripts already; choose another folder")
+        require_apart(folder, out)
         sources, rejected = find_sources(folder)
-        gathering = Gathering(out, MelConfig.preset(mel).sample_rate, recognizer=partial(load_recognizer, recognizer))
+        memory = out / TRANSCRIPTS
+        gathering = Gathering(
+            out, MelConfig.preset(mel).sample_rate, recognizer=partial(load_recognizer, recognizer), memory=memory
+        )
         columns = (TextColumn("transcribing"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
         with Progress(*columns, console=console) as bar:
             task = bar.add_task("", total=len(sources))
             result = gathering.run(sources, rejected, lambda done: bar.update(task, completed=done))
+        memory.unlink(missing_ok=True)  # only an interrupted transcription needs it
         console.print(
             f"{result.clips} clips, {result.seconds / 60:.1f} of {result.seconds_found / 60:.1f} minutes, "
             f"{result.transcribed_clips} texts by {result.transcribed_by or 'a recognizer'}: read "

@@ -6,7 +6,11 @@ recognizer, and `gathered.json` says so. Nothing is left out without a reason in
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import json
+import math
+import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -15,17 +19,22 @@ from typing import Any, Protocol
 import numpy as np
 
 from clock_attention.files import make_folder, write_atomically
-from clock_attention.speech.audio.loudness import loudness, speech_above_noise, with_loudness
-from clock_attention.speech.audio.sound_reading import load_audio
+from clock_attention.speech.audio.loudness import BLOCK, loudness, speech_above_noise, with_loudness
+from clock_attention.speech.audio.sound_reading import LONGEST, audio_seconds, load_audio, stream_audio
 from clock_attention.speech.audio.sound_writing import save_sound
 from clock_attention.speech.audio.wave import Wave
 from clock_attention.speech.corpus.cutting import LONGEST_PIECE, Cut, TimedWord, pieces_by_level, pieces_by_words
+from clock_attention.speech.corpus.recording_checks import CheckBounds, Rejected, check_wave
 from clock_attention.speech.corpus.sources import Source
 from clock_attention.speech.corpus.store import Rejection, write_rows
 
+NEAR = 40  # letters of the text in which the next word is looked for
 LONGEST_CLIP = 20.0  # seconds of a recording that is left in one piece
 LONGEST_SOURCE = 4 * 3600.0
 SILENT = -70.0  # LUFS
+LEFT_OUT, TRANSCRIPTS = "left_out.jsonl", "transcripts.jsonl"
+ATTACHED = re.compile(r"[^\w\s]*")  # punctuation behind a word
+PLAIN = str.maketrans("\u2018\u2019\u02bc\u201c\u201d\u2010\u2011", "'''\"\"--")  # as the aligner's words have it
 
 
 class Transcriber(Protocol):
@@ -64,8 +73,12 @@ class Gathering:
         *,
         find_words: FindWords | None = None,
         recognizer: Callable[[], Transcriber] | None = None,
+        memory: Path | None = None,
     ) -> None:
+        """`memory`: a file of transcripts, so that an interrupted gathering does not write them again."""
         self.out, self.rate = out, sample_rate
+        self.memory = Transcripts(memory)
+        self.names: set[str] = set()
         self.find_words, self.make_recognizer = find_words, recognizer
         self._recognizer: Transcriber | None = None
         self.rows: list[str] = []
@@ -84,29 +97,38 @@ class Gathering:
         """Write all clips, then the tables."""
         for rejection in rejected:
             self.leave_out(rejection.id, rejection.reason, rejection.detail, 0.0)
+        sources = list(sources)
+        self.names |= {source.id.casefold() for source in sources}  # not for pieces of others
         for number, source in enumerate(sources, start=1):
             self.add(source)
             report(number)
         if self.levels:
             self.result.loudness = [round(float(x), 1) for x in np.percentile(self.levels, [0, 50, 100])]
             self.result.above_noise = round(float(np.median(self.noise)), 1)
-        write_rows(self.out / "left_out.jsonl", [asdict(row) for row in self.left_out])
+        write_rows(self.out / LEFT_OUT, [asdict(row) for row in self.left_out])
         write_atomically(self.out / "metadata.csv", "".join(self.rows))
         write_atomically(self.out / "gathered.json", json.dumps(asdict(self.result), indent=1, ensure_ascii=False))
         return self.result
 
     def add(self, source: Source) -> None:
         """Write the clips of one recording, or why there are none."""
+        seconds = length_of(source.path)
+        if source.fault:
+            self.result.seconds_found += seconds
+            return self.leave_out(source.id, source.reason, source.fault, seconds)
         try:
-            wave = load_audio(source.path, self.rate, longest=LONGEST_SOURCE)
+            wave = load_long_audio(source.path, self.rate)
         except ValueError as error:
-            return self.leave_out(source.id, "unreadable", str(error), 0.0)
+            self.result.seconds_found += seconds
+            return self.leave_out(source.id, "unreadable", str(error), seconds)
         seconds = len(wave) / self.rate
         self.result.seconds_found += seconds
-        if source.fault:
-            return self.leave_out(source.id, "unreadable text", source.fault, seconds)
-        if not np.isfinite(wave).all():
-            return self.leave_out(source.id, "unreadable", "samples that are not finite", seconds)
+        try:  # before its level is changed, which hides that it was clipped
+            check_wave(wave, CheckBounds(silent_db=-math.inf, loudest=math.inf))
+        except Rejected as rejected:
+            return self.leave_out(source.id, rejected.reason, rejected.detail, seconds)
+        if seconds <= BLOCK:
+            return self.leave_out(source.id, "too short", f"{seconds:.2f} s, more than {BLOCK:g} s needed", seconds)
         level = loudness(wave, self.rate)
         if level < SILENT:
             return self.leave_out(
@@ -120,10 +142,17 @@ class Gathering:
         except ValueError as error:
             return self.leave_out(source.id, "not cut", str(error), seconds)
         for number, piece in enumerate(pieces):
-            name = source.id if len(pieces) == 1 else f"{source.id}_{number:04d}"
+            name = source.id if len(pieces) == 1 else self.free_name(f"{source.id}_{number:04d}")
             self.write(name, wave[round(piece.start * self.rate) : round(piece.end * self.rate)], piece.text)
         self.result.cut += len(pieces) > 1
         return None
+
+    def free_name(self, name: str) -> str:
+        """A name for a piece that no clip has, also where file systems do not tell capital letters."""
+        while name.casefold() in self.names:
+            name += "_"
+        self.names.add(name.casefold())
+        return name
 
     def pieces(self, source: Source, wave: Wave) -> Iterator[Cut]:
         seconds = len(wave) / self.rate
@@ -145,7 +174,7 @@ class Gathering:
                     return self.leave_out(name, "no text", "no .txt beside it, and no recognizer to write one", seconds)
                 self._recognizer = self.make_recognizer()
                 self.result.transcribed_by = self._recognizer.name
-            text = self._recognizer.transcribe(wave, self.rate)
+            text = self.memory.text(self._recognizer, wave, self.rate)
             if not any(c.isalpha() for c in text):
                 return self.leave_out(name, "no words", "the recognizer found none", seconds)
             self.result.transcribed_clips += 1
@@ -161,20 +190,98 @@ class Gathering:
         self.result.left_out[reason] = [count + 1, total + seconds]
 
 
+def require_apart(recordings: Path, out: Path) -> None:
+    """Before gathering: refuse to write among the recordings, or to read what the command itself wrote."""
+    there, place = recordings.resolve(), out.resolve()
+    if place.is_relative_to(there):
+        raise ValueError(
+            f"{out} is inside the folder of recordings, {recordings}, where what is written would be taken for "
+            "recordings the next time: choose a folder outside"
+        )
+    if there.is_relative_to(place):
+        raise ValueError(
+            f"{recordings} is inside {out}, which this command writes and empties: move the recordings elsewhere"
+        )
+
+
+class Transcripts:
+    """Transcripts of gathered clips, remembered in a file from one attempt to the next."""
+
+    def __init__(self, path: Path | None) -> None:
+        self.path = path
+        self.known: dict[str, str] = {}
+        if path is not None and path.is_file():
+            for line in path.read_text("utf-8").splitlines():
+                with contextlib.suppress(ValueError):  # the last line, half written
+                    key, text = json.loads(line)
+                    self.known[key] = text
+
+    def text(self, recognizer: Transcriber, wave: Wave, rate: int) -> str:
+        """What the recognizer hears, now or earlier."""
+        key = hashlib.sha256(f"{recognizer.name} {rate} ".encode() + wave.tobytes()).hexdigest()
+        if key not in self.known:
+            self.known[key] = recognizer.transcribe(wave, rate)
+            if self.path is not None:
+                with open(self.path, "a", encoding="utf-8") as file:
+                    file.write("\n" + json.dumps([key, self.known[key]]))  # a new line even after half of one
+        return self.known[key]
+
+
+def load_long_audio(path: str, rate: int) -> Wave:
+    """A recording to gather: of hours in blocks, since all its channels at their rate need not fit into memory."""
+    seconds = length_of(path)
+    if seconds > LONGEST_SOURCE:
+        raise ValueError(f"{path}: {seconds / 3600:.1f} h long, at most {LONGEST_SOURCE / 3600:g}: split it")
+    if seconds > LONGEST:
+        return np.concatenate(list(stream_audio(path, rate)))
+    return load_audio(path, rate, longest=LONGEST_SOURCE)
+
+
+def length_of(path: str) -> float:
+    """Seconds of a recording to gather, as far as its header tells; 0 where it cannot be read."""
+    try:
+        return audio_seconds(path)
+    except ValueError:
+        return 0.0
+
+
 def written(words: list[TimedWord], text: str) -> list[TimedWord]:
-    """Gathered words as they stand in the text, with the punctuation between them, which says where to pause."""
-    places, reached = [], 0
+    """Gathered words as they stand in the text, with the punctuation behind them, which says where to pause.
+
+    A word that does not stand there (a number that was written out) stays as it is.
+    """
+    plain = text.translate(PLAIN).casefold()
+    if len(plain) != len(text):  # letters whose small forms are several
+        plain = text.translate(PLAIN)
+    places: list[int | None] = []
+    reached = 0
     for word in words:
-        place = text.find(word.text, reached)
-        if place < 0:
-            return words  # the text was normalised: the words are all there is
-        places.append(place)
-        reached = place + len(word.text)
-    ends = [*places[1:], len(text)]
-    return [
-        TimedWord(word.start, word.end, text[place:end].strip())
-        for word, place, end in zip(words, places, ends, strict=True)
-    ]
+        label = word.text.translate(PLAIN).casefold()
+        found = re.compile(rf"(?<!\w){re.escape(label)}(?!\w)").search(plain, reached, reached + len(label) + NEAR)
+        places.append(found.start() if found else None)
+        reached = found.end() if found else reached
+    result = []
+    for place, after, word in zip(places, [*places[1:], len(text)], words, strict=True):
+        if place is None:
+            result.append(word)
+            continue
+        end = place + len(word.text)
+        between = text[end:after] if after is not None else ""
+        if after is None or (word is not words[-1] and any(c.isalnum() for c in between)):
+            between = text[end : ATTACHED.match(text, end).end()]  # type: ignore[union-attr]
+        result.append(TimedWord(word.start, word.end, (text[place:end] + between).strip()))
+    return result
+
+
+def why_left_out(folder: Path) -> str:
+    """What was left out when a folder of clips was gathered: reasons with an example each; nothing where none was."""
+    path = folder / LEFT_OUT
+    rows = [json.loads(line) for line in path.read_text("utf-8").splitlines()] if path.is_file() else []
+    reasons = []
+    for reason in dict.fromkeys(row["reason"] for row in rows):
+        some = [row for row in rows if row["reason"] == reason]
+        reasons.append(f"{len(some)} {reason} ({some[0]['id']}: {some[0]['detail']})")
+    return "; ".join(reasons) + (f"; all in {path}" if rows else "")
 
 
 def read_gathered(folder: Path) -> Gathered | None:
