@@ -6,6 +6,7 @@ import shutil
 
 import pytest
 import soundfile
+from safetensors.torch import load_file, save_file
 
 from clock_attention.own_voice import create as creation
 from clock_attention.own_voice import fine_tuning
@@ -56,7 +57,6 @@ def test_killed_at_a_stage_and_repeated_it_is_the_same_voice(stage, made, record
 
     def cut_off(self, *arguments):
         if stage == "train":
-            arguments = (arguments[0],)
             with pytest.MonkeyPatch.context() as patch:
                 short = creation.train
                 patch.setattr(creation, "train", lambda *a, **k: short(*a, **{**k, "max_steps": 3}))
@@ -65,8 +65,9 @@ def test_killed_at_a_stage_and_repeated_it_is_the_same_voice(stage, made, record
 
     with monkeypatch.context() as patch:
         patch.setattr(Creation, stage, cut_off)
-        with pytest.raises(Killed):
+        with pytest.raises((Killed, KeyboardInterrupt)):
             create(order(recordings, tmp_path / "again", quick), quiet=True)
+    assert not (tmp_path / "again").exists()
     create(order(recordings, tmp_path / "again", quick), quiet=True)
     assert weights(tmp_path / "again") == weights(folder)
 
@@ -83,6 +84,94 @@ def test_a_finished_creation_does_nothing_again_and_a_changed_one_does(made, rec
     shutil.copytree(folder.with_name("me.work"), tmp_path / "me.work")
     create(order(recordings, copy, quick, seed=1), quiet=True)
     assert weights(copy) != before
+
+
+@pytest.fixture
+def another(made, tmp_path):
+    """A finished creation of one's own, to be changed."""
+    shutil.copytree(made[0], tmp_path / "me")
+    shutil.copytree(made[0].with_name("me.work"), tmp_path / "me.work")
+    return tmp_path / "me"
+
+
+def stages_run(monkeypatch):
+    """Which stages do anything, from now on."""
+    log = []
+    for stage in ("gather", "check", "prepare", "align", "train", "export", "evaluate"):
+        real = getattr(Creation, stage)
+        monkeypatch.setattr(Creation, stage, lambda *a, real=real, stage=stage, **k: log.append(stage) or real(*a, **k))
+    return log
+
+
+def test_a_repeated_stage_repeats_those_that_change_what_it_made(made, another, recordings, quick, monkeypatch):
+    log = stages_run(monkeypatch)
+    shutil.rmtree(another.with_name("me.work") / "store")
+    create(order(recordings, another, quick), quiet=True)
+    assert log == ["prepare", "align", "train", "export", "evaluate"]
+    assert weights(another) == weights(made[0])
+
+
+def test_another_base_of_the_same_size_is_noticed(another, base, recordings, quick, tmp_path, monkeypatch):
+    log = stages_run(monkeypatch)
+    other = shutil.copytree(base, tmp_path / "other" / "base")
+    tensors = {name: tensor + 0.1 for name, tensor in load_file(other / "model.safetensors").items()}
+    save_file(tensors, other / "model.safetensors")
+    card = json.loads((other / "voice.json").read_text())
+    (other / "voice.json").write_text(json.dumps(card | {"weights_sha256": weights(other)}))
+    create(order(recordings, another, quick, base=str(other)), quiet=True)
+    assert log == ["train", "export", "evaluate"]
+
+
+def test_other_test_sentences_and_recognizers_only_measure_again(another, recordings, quick, tmp_path, monkeypatch):
+    log = stages_run(monkeypatch)
+    prompts = tmp_path / "prompts.txt"
+    for text, recognizer in (("One dog.", "moonshine"), ("Two dogs.", "moonshine"), ("Two dogs.", "whisper:base")):
+        prompts.write_text(f"{text}\n")
+        found = create(order(recordings, another, quick, prompts=prompts, recognizer=recognizer), quiet=True)
+        assert found["evaluate"]["texts"] == [text]
+    assert log == ["evaluate"] * 3
+
+
+def test_corrected_texts_of_the_clips_are_learned(another, recordings, quick, monkeypatch):
+    log = stages_run(monkeypatch)
+    table = another.with_name("me.work") / "clips" / "metadata.csv"
+    name, _, rest = table.read_text().split("|", 1)[0], *table.read_text().split("\n", 1)
+    table.write_text(f"{name}|Corrected words.\n{rest}")
+    create(order(recordings, another, quick), quiet=True)
+    assert log[:2] == ["check", "prepare"]
+
+
+def test_interrupted_while_timing_the_steps_nothing_is_planned(recordings, quick, tmp_path, monkeypatch):
+    short = creation.train
+    monkeypatch.setattr(creation, "train", lambda *a, **k: short(*a, **{**k, "max_steps": 1}))
+    wanted = order(recordings, tmp_path / "me", quick, steps=None, minutes=0.001)
+    with pytest.raises(KeyboardInterrupt):
+        create(wanted, quiet=True)
+    assert "result" not in json.loads((wanted.work / "stages" / "plan.json").read_text())
+
+
+def test_recordings_and_voice_are_kept_apart(recordings, quick, tmp_path):
+    copy = shutil.copytree(recordings, tmp_path / "me.work" / "clips")
+    with pytest.raises(ValueError, match="which this command writes and empties"):
+        create(order(copy, tmp_path / "me", quick))
+    with pytest.raises(ValueError, match="is inside the folder of recordings"):
+        create(order(copy, copy / "me", quick))
+    assert len(list(copy.glob("*.wav"))) == 8
+
+
+def test_where_nothing_can_be_used_the_error_says_why(quick, tmp_path):
+    (tmp_path / "phone").mkdir()
+    (tmp_path / "phone" / "a.wav").write_bytes(b"RIFF nothing")
+    with pytest.raises(ValueError, match=r"0 s of speech.*left out: 1 unreadable \(a: cannot read .*left_out.jsonl"):
+        create(order(tmp_path / "phone", tmp_path / "me", quick))
+
+
+def test_warnings_come_before_the_training(recordings, quick, tmp_path, monkeypatch):
+    monkeypatch.setattr(Creation, "prepare", lambda *_: pytest.fail("too late"))
+    warnings = []
+    with pytest.raises(pytest.fail.Exception):
+        create(order(recordings, tmp_path / "me", quick), warn=warnings.append)
+    assert any("minutes are little" in warning for warning in warnings)
 
 
 def test_one_long_recording_with_its_text_is_cut_and_used(recordings, quick, tmp_path):

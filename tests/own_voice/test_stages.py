@@ -1,5 +1,7 @@
 """Stages are done once, and again when what they depend on has changed."""
 
+import pytest
+
 from clock_attention.own_voice.stages import Stages, digest_of
 
 
@@ -47,3 +49,30 @@ def test_digests_change_with_names_and_contents(tmp_path):
     second = digest_of(tmp_path / "a")
     (tmp_path / "a" / "x").rename(tmp_path / "a" / "y")
     assert len({first, second, digest_of(tmp_path / "a")}) == 3
+
+
+def test_a_stage_that_is_done_again_repeats_those_after_it(tmp_path):
+    """Also where a later one changes what the first made, and nothing that it depends on looks different."""
+    log = []
+    for _ in range(3):
+        stages = Stages(tmp_path / "stages")
+        stages.run("a", 1, lambda: log.append("a") or (tmp_path / "out").touch() or {}, [tmp_path / "out"])
+        stages.run("b", 1, lambda: log.append("b") or {})
+        if len(log) == 2:
+            (tmp_path / "out").unlink()
+    assert log == ["a", "b", "a", "b"]
+
+
+def test_what_an_interrupted_stage_left_is_kept_for_itself_alone(tmp_path):
+    own, found = tmp_path / "own", []
+
+    def interrupted():
+        found.append(sorted(path.name for path in own.glob("*")))
+        own.mkdir(exist_ok=True)
+        (own / f"part{len(found)}").touch()
+        raise KeyboardInterrupt
+
+    for inputs in (1, 1, 2):
+        with pytest.raises(KeyboardInterrupt):
+            Stages(tmp_path / "stages").run("a", inputs, interrupted, own=own)
+    assert found == [[], ["part1"], []]

@@ -13,7 +13,7 @@ import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from clock_attention.commands.terminal import clear_errors, complaints, console
+from clock_attention.commands.terminal import clear_errors, console, say
 from clock_attention.own_voice.create import STAGES, OnStageProgress
 from clock_attention.own_voice.create import create as run_creation
 from clock_attention.own_voice.fine_tuning import MOST_STEPS
@@ -114,9 +114,7 @@ def create(
         )
         begun = time.monotonic()
         with progress() as report:
-            found = run_creation(order, report)
-        for warning in found["check"]["warnings"]:
-            complaints.print(f"note: {warning}", highlight=False, soft_wrap=True)
+            found = run_creation(order, report, warn=lambda warning: say(f"note: {warning}"))
         table = Table()
         header, *rows = measures_table(found["evaluate"])
         for column in header:

@@ -42,14 +42,15 @@ def english_share(texts: Sequence[str]) -> tuple[float, int]:
     return sum(word in ENGLISH for word in words) / max(1, len(words)), len(words)
 
 
-def require_enough(clips: Sequence[Clip], folder: str) -> list[str]:
-    """Check: enough speech, in English; returns what to be warned about."""
+def require_enough(clips: Sequence[Clip], folder: str, left_out: str = "") -> list[str]:
+    """Check: enough speech, in English; returns what to be warned about. `left_out`: what was, in words."""
     seconds = sum(clip.seconds for clip in clips)
     if seconds < FEWEST_SECONDS:
         files = f"{len(clips)} clip" + "s" * (len(clips) != 1)
         raise ValueError(
             f"{folder}: {seconds:.0f} s of speech with text in {files}; a voice needs at least "
-            f"{FEWEST_SECONDS / 60:.0f} minutes, and sounds better with 20 or more: record more sentences"
+            f"{FEWEST_SECONDS / 60:.0f} minutes, and sounds better with 20 or more: "
+            + (f"see first to what was left out: {left_out}" if left_out else "record more sentences")
         )
     share, words = english_share([clip.text for clip in clips])
     if words >= FEWEST_WORDS and share < LEAST_ENGLISH:

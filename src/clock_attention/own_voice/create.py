@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import shutil
 import time
 from collections.abc import Callable, Iterator
@@ -15,21 +16,22 @@ from typing import Any
 import soundfile
 import torch
 
+from clock_attention.evaluation.optional_packages import installed
 from clock_attention.evaluation.prompts import read_prompts
 from clock_attention.evaluation.scoring.recognizers import load_recognizer
 from clock_attention.evaluation.scoring.speaker_similarity import load_encoder
 from clock_attention.files import locked
 from clock_attention.own_voice.checks import Clip, require_enough, require_one_speaker, require_quiet
 from clock_attention.own_voice.fine_tuning import export_own_voice, fine_tuning_config, steps_within
-from clock_attention.own_voice.gather import Gathered, Gathering
-from clock_attention.own_voice.measure import measure
+from clock_attention.own_voice.gather import TRANSCRIPTS, Gathered, Gathering, require_apart, why_left_out
+from clock_attention.own_voice.measure import judges, measure
 from clock_attention.own_voice.order import Order
 from clock_attention.own_voice.report import write_card, write_voice_report
 from clock_attention.own_voice.spread import MOST_SPREAD
-from clock_attention.own_voice.stages import StageResult, Stages, digest_of
+from clock_attention.own_voice.stages import StageResult, Stages, digest, digest_of
 from clock_attention.speech.aligner import Aligner
 from clock_attention.speech.aligner.network import SHIPPED
-from clock_attention.speech.audio.sound_reading import load_audio
+from clock_attention.speech.audio.sound_reading import FOREIGN, load_audio
 from clock_attention.speech.audio.wave import Wave
 from clock_attention.speech.corpus.cutting import TimedWord
 from clock_attention.speech.corpus.feature_extraction import Settings
@@ -50,71 +52,110 @@ LISTENED = 48  # clips in which the speaker is compared
 TIMED_STEPS = 4
 
 OnStageProgress = Callable[[str, int, int], None]  # stage, done, of
+OnWarning = Callable[[str], None]
 
 
-def create(order: Order, report: OnStageProgress = lambda stage, done, of: None, quiet: bool = False) -> dict[str, Any]:
-    """Create one's own voice from an order, stage by stage; returns what every stage found."""
+def create(
+    order: Order,
+    report: OnStageProgress = lambda stage, done, of: None,
+    quiet: bool = False,
+    warn: OnWarning = lambda warning: None,
+) -> dict[str, Any]:
+    """Create one's own voice from an order, stage by stage; returns what every stage found.
+
+    Warnings about the recordings are given before the training.
+    """
+    require_apart(order.recordings, order.out)
+    require_apart(order.recordings, order.work)
     sources, rejected = find_sources(order.recordings)  # a wrong folder is refused before anything is written
     if order.out.exists() and not order.work.exists() and any(order.out.iterdir()):
         raise FileExistsError(f"{order.out} exists and is not being made by this command: choose another folder")
     start = start_from(order.base)
     with locked(order.work, "a voice"), threads(order.threads):
-        creation = Creation(order, start, report, quiet)
+        creation = Creation(order, start, report, quiet, warn)
         return creation.run(sources, rejected)
 
 
 class Creation:
     """The stages of creating one voice."""
 
-    def __init__(self, order: Order, start: Start, report: OnStageProgress, quiet: bool) -> None:
-        self.order, self.start, self.report, self.quiet = order, start, report, quiet
+    def __init__(
+        self, order: Order, start: Start, report: OnStageProgress, quiet: bool, warn: OnWarning = lambda warning: None
+    ) -> None:
+        self.order, self.start, self.report, self.quiet, self.warn = order, start, report, quiet, warn
         self.stages = Stages(order.work / "stages")
         self.clips, self.store, self.run_folder = (order.work / name for name in ("clips", "store", "run"))
         self.samples = order.work / "samples"
 
     def run(self, sources: list[Any], rejected: list[Any]) -> dict[str, Any]:
         order, stages = self.order, self.stages
-        listing = [[source.id, source.text, *file_state(source.path)] for source in sources]
-        mel = self.start.language.mel
+        aligner = digest_of(order.aligner or SHIPPED)
         found: dict[str, Any] = {}
         found["gather"] = stages.run(
             "gather",
-            [listing, [asdict(row) for row in rejected], mel.model_dump(), order.recognizer],
+            self.gathered_from(sources, rejected) | {"aligner": aligner},
             lambda: self.gather(sources, rejected),
             [self.clips / "metadata.csv"],
+            own=self.clips,
         )
-        found["check"] = stages.run("check", [order.one_speaker], lambda: self.check(Gathered(**found["gather"])))
-        found["prepare"] = stages.run("prepare", [], self.prepare, [self.store / "store.json"])
-        found["align"] = stages.run("align", [digest_of(order.aligner or SHIPPED)], self.align)
+        texts = digest_of(self.clips / "metadata.csv")  # which may have been corrected
+        listens = installed("resemblyzer")
+        found["check"] = stages.run(
+            "check", [texts, order.one_speaker, listens], lambda: self.check(Gathered(**found["gather"]))
+        )
+        for warning in found["check"]["warnings"]:
+            self.warn(warning)
+        store = self.store / "store.json"
+        found["prepare"] = stages.run("prepare", self.start.language.phonemizer, self.prepare, [store], own=self.store)
+        found["align"] = stages.run("align", aligner, self.align)
         found["plan"] = stages.run("plan", [order.minutes, order.steps, order.threads, order.seed], self.plan)
         config = self.config(found["plan"])
         last = self.run_folder / "checkpoints" / f"step-{config.training.steps:08d}.pt"
-        found["train"] = stages.run("train", [config.model_dump()], lambda: self.train(config), [last])
+        found["train"] = stages.run(
+            "train",
+            [config.model_dump(), start_digest(self.start)],
+            lambda: self.train(config),
+            [last],
+            own=self.run_folder,
+        )
         weights = order.out / "model.safetensors"
         found["export"] = stages.run(
             "export", [order.licence, order.consent, order.blend, MOST_SPREAD], self.export, [weights]
         )
-        chosen = [str(order.prompts), order.count, order.recognizer]
-        found["evaluate"] = stages.run("evaluate", chosen, self.evaluate)
+        prompts = order.prompts and digest_of(order.prompts)
+        found["evaluate"] = stages.run(
+            "evaluate", [prompts, order.count, order.recognizer, judges(), listens], self.evaluate
+        )
         write_card(order, found)
         write_voice_report(order, found, self.run_folder / "log.csv", self.samples)
         return found
 
+    def gathered_from(self, sources: list[Any], rejected: list[Any]) -> dict[str, Any]:
+        """What the clips depend on, but for the aligner."""
+        paths = [Path(source.path) for source in sources]
+        return {
+            "sources": [[source.id, source.text, source.fault, *file_state(source.path)] for source in sources],
+            "rejected": [asdict(row) for row in rejected],
+            "mel": self.start.language.mel.model_dump(),
+            "recognizer": self.order.recognizer if any(source.text is None for source in sources) else None,
+            "ffmpeg": shutil.which("ffmpeg") if any(path.suffix.lower() in FOREIGN for path in paths) else None,
+        }
+
     def gather(self, sources: list[Any], rejected: list[Any]) -> StageResult:
-        for folder in (self.clips, self.store, self.run_folder):  # of other recordings
-            shutil.rmtree(folder, ignore_errors=True)
         gathering = Gathering(
             self.clips,
             self.start.language.mel.sample_rate,
             find_words=partial(find_words, self.order.aligner),
             recognizer=partial(load_recognizer, self.order.recognizer),
+            memory=self.order.work / TRANSCRIPTS,
         )
         return asdict(gathering.run(sources, rejected, lambda done: self.report("gather", done, len(sources))))
 
     def check(self, gathered: Gathered) -> StageResult:
         recordings, _ = read_folder(self.clips)
         clips = [Clip(row.id, row.text, soundfile.info(row.path).duration) for row in recordings]
-        warnings = require_enough(clips, str(self.order.recordings)) + require_quiet(gathered.above_noise)
+        warnings = require_enough(clips, str(self.order.recordings), why_left_out(self.clips))
+        warnings += require_quiet(gathered.above_noise)
         encoder = load_encoder()
         some = recordings[:: max(1, len(recordings) // LISTENED)]
         embeddings = None
@@ -127,12 +168,14 @@ class Creation:
         if gathered.transcribed_clips:
             warnings.append(
                 f"{gathered.transcribed_clips} of {gathered.clips} texts were written by the recognizer "
-                f"{gathered.transcribed_by}: read them in {self.clips / 'metadata.csv'}"
+                f"{gathered.transcribed_by}, and the voice learns its mistakes: to correct them, write them with "
+                "`corpus transcribe` and make the voice of that folder"
             )
         return {"warnings": warnings}
 
     def prepare(self) -> StageResult:
-        shutil.rmtree(self.store, ignore_errors=True) if (self.store / "store.json").exists() else None
+        if (self.store / "store.json").exists():  # finished, and killed before that was written down
+            shutil.rmtree(self.store)
         recordings, rejected = read_folder(self.clips)
         settings = Settings(mel=self.start.language.mel, phonemizer=self.start.language.phonemizer, valid=0.03)
         source = f"{self.order.recordings.resolve().name} (recordings of a person)"
@@ -193,9 +236,9 @@ class Creation:
         )
         with TemporaryDirectory(prefix="clock-attention-") as folder:
             store, run = FeatureStore.open(self.store), Path(folder) / "run"
-            train(trial, store, run, start=self.start, max_steps=1, quiet=True)
+            train_to(1, trial, store, run, start=self.start, max_steps=1, quiet=True)
             begun = time.monotonic()
-            train(trial, store, run, resume=True, max_steps=TIMED_STEPS, quiet=True)
+            train_to(1 + TIMED_STEPS, trial, store, run, resume=True, max_steps=TIMED_STEPS, quiet=True)
             seconds = (time.monotonic() - begun) / TIMED_STEPS
         return {"steps": steps_within(self.order.minutes, seconds), "seconds_per_step": seconds}
 
@@ -203,24 +246,9 @@ class Creation:
         return fine_tuning_config(self.start, plan["steps"], self.order.seed)
 
     def train(self, config: RunConfig) -> StageResult:
-        if not self.continues(config):
-            shutil.rmtree(self.run_folder, ignore_errors=True)
-        store = FeatureStore.open(self.store)
-        path = train(config, store, self.run_folder, start=self.start, resume=True, quiet=self.quiet)
+        store, steps = FeatureStore.open(self.store), config.training.steps
+        path = train_to(steps, config, store, self.run_folder, start=self.start, resume=True, quiet=self.quiet)
         return {"checkpoint": path.name}
-
-    def continues(self, config: RunConfig) -> bool:
-        """Whether the run in the folder is this one, interrupted."""
-        from clock_attention.speech.training.run import RunDescription
-
-        try:
-            before = RunDescription.read(self.run_folder)
-        except (FileNotFoundError, ValueError):
-            return False
-        return (
-            before.config.training == config.training
-            and before.language == RunDescription.of(config, FeatureStore.open(self.store)).language
-        )
 
     def export(self) -> StageResult:
         order, store = self.order, FeatureStore.open(self.store)
@@ -254,6 +282,22 @@ class Creation:
             recognizer=order.recognizer,
             report=lambda done: self.report("evaluate", done, len(texts)),
         )
+
+
+def train_to(step: int, config: RunConfig, store: FeatureStore, run: Path, **options: Any) -> Path:
+    """While creating a voice: train to this step. Training ends early at a signal, and the creation with it."""
+    path = train(config, store, run, **options)
+    if path.stem != f"step-{step:08d}":
+        raise KeyboardInterrupt
+    return path
+
+
+def start_digest(start: Start) -> str:
+    """While creating a voice: what identifies the voice it begins with."""
+    weights = hashlib.sha256()
+    for name, tensor in sorted(start.weights.items()):
+        weights.update(name.encode() + tensor.detach().float().contiguous().numpy().tobytes())
+    return digest([start.name, start.language.model_dump(), weights.hexdigest()])
 
 
 def find_words(model: Path | None, wave: Wave, rate: int, text: str) -> list[TimedWord]:

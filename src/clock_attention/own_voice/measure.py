@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from clock_attention.evaluation.optional_packages import installed
 from clock_attention.evaluation.scoring.bootstrap import mean_with_interval
 from clock_attention.evaluation.scoring.error_rates import score_sentences
 from clock_attention.evaluation.scoring.opinion import load_predictor
@@ -25,6 +26,7 @@ from clock_attention.speech.voice.voice import Voice
 
 HELD_OUT = 12  # recordings that the voice is compared with by ear; their mels with all that were held out
 KEPT = 6  # sentences on the page
+JUDGES = ("distillmos", "speechmos", "moonshine-voice", "faster-whisper")
 MEASURES = ("wer", "distillmos", "dnsmos", "similarity", "movement", "bins", "variance")
 
 
@@ -67,6 +69,11 @@ def measure(
     found |= speaker_similarity([speech.audio for speech in spoken], copies, recordings, rate)
     found |= mel_movement([speech.mel.numpy() for speech in spoken], [store.mel(item).numpy() for item in held_back])
     return found
+
+
+def judges() -> list[str]:
+    """What a voice is measured with: versions of the optional packages. A measure is left out without its package."""
+    return [f"{package} {installed(package)}" for package in JUDGES]
 
 
 def held_out(store: FeatureStore) -> list[int]:

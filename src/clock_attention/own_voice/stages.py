@@ -1,12 +1,14 @@
 """Stages of creating a voice that are done once: each leaves a file that says what it was done with and found.
 
-A stage is repeated when anything that it depends on has changed, and with it every stage after it.
+A stage is repeated when anything that it depends on has changed, and whenever it is, every stage after it is.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import secrets
+import shutil
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -23,30 +25,50 @@ class Stages:
         self.folder = make_folder(folder)
         self.before = ""
 
-    def run(self, name: str, inputs: Any, work: Callable[[], StageResult], outputs: Iterable[Path] = ()) -> StageResult:
-        """What the stage found, now or earlier. `outputs` are what it writes; without them it is done again."""
-        key = hashlib.sha256(json.dumps([self.before, name, inputs], sort_keys=True, default=str).encode()).hexdigest()
+    def run(
+        self,
+        name: str,
+        inputs: Any,
+        work: Callable[[], StageResult],
+        outputs: Iterable[Path] = (),
+        own: Path | None = None,
+    ) -> StageResult:
+        """What the stage found, now or earlier.
+
+        Args:
+            outputs: files that it writes; where one is missing, the stage is done again.
+            own: the folder that it alone writes into. Emptied before the work, unless the same work was interrupted.
+        """
+        key = digest([self.before, name, inputs])
         path = self.folder / f"{name}.json"
         done = self.read(path)
-        if done.get("key") == key and all(output.exists() for output in outputs):
-            result: StageResult = done["result"]
-        else:
-            path.unlink(missing_ok=True)
-            result = work()
-            write_atomically(path, json.dumps({"key": key, "result": result}, indent=1, ensure_ascii=False))
-        self.before = key
+        same = done.get("key") == key
+        if not (same and "result" in done and all(output.exists() for output in outputs)):
+            interrupted = same and "result" not in done
+            if own is not None and not interrupted:
+                shutil.rmtree(own, ignore_errors=True)
+            # Later stages depend on this very run of the work: some of them change what it leaves behind.
+            done = {"key": key, "run": done["run"] if interrupted else secrets.token_hex(8)}
+            write_atomically(path, json.dumps(done))
+            done["result"] = work()
+            write_atomically(path, json.dumps(done, indent=1, ensure_ascii=False))
+        self.before = digest([key, done["run"]])
+        result: StageResult = done["result"]
         return result
-
-    def is_done(self, name: str) -> bool:
-        return (self.folder / f"{name}.json").is_file()
 
     @staticmethod
     def read(path: Path) -> dict[str, Any]:
+        """The file of a stage: key and run, and what it found unless it was interrupted. Empty where damaged."""
         try:
             found = json.loads(path.read_text("utf-8"))
         except (FileNotFoundError, ValueError):
             return {}
-        return found if isinstance(found, dict) and "result" in found else {}
+        return found if isinstance(found, dict) and {"key", "run"} <= found.keys() else {}
+
+
+def digest(value: Any) -> str:
+    """For stages: hash of anything that JSON can hold."""
+    return hashlib.sha256(json.dumps(value, sort_keys=True, default=str).encode()).hexdigest()
 
 
 def digest_of(*paths: Path) -> str:
