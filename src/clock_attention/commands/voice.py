@@ -16,7 +16,6 @@ from rich.table import Table
 from clock_attention.commands.terminal import clear_errors, console, say
 from clock_attention.own_voice.create import STAGES, OnStageProgress
 from clock_attention.own_voice.create import create as run_creation
-from clock_attention.own_voice.fine_tuning import MOST_STEPS
 from clock_attention.own_voice.order import Order
 from clock_attention.own_voice.report import REPORT, left_out, measures_table, minutes_used
 from clock_attention.speech.voice.voice_folder import CARD, VoiceCard, VoiceError, read_card, shipped_voices
@@ -53,7 +52,7 @@ def create(
     minutes: Annotated[
         float,
         typer.Option(
-            min=0.1, help=f"Minutes of training at most; it ends after {MOST_STEPS} steps. All else takes a few more."
+            min=0.1, help="Minutes of training at most; it ends when more does not help. All else takes a few more."
         ),
     ] = 30.0,
     base: Annotated[str, typer.Option("--from", help="Voice to start from: a name or folder.")] = "default",

@@ -240,7 +240,8 @@ class Creation:
             begun = time.monotonic()
             train_to(1 + TIMED_STEPS, trial, store, run, resume=True, max_steps=TIMED_STEPS, quiet=True)
             seconds = (time.monotonic() - begun) / TIMED_STEPS
-        return {"steps": steps_within(self.order.minutes, seconds), "seconds_per_step": seconds}
+        steps = steps_within(self.order.minutes, seconds, recorded_minutes=60 * store.hours)
+        return {"steps": steps, "seconds_per_step": seconds}
 
     def config(self, plan: StageResult) -> RunConfig:
         return fine_tuning_config(self.start, plan["steps"], self.order.seed)

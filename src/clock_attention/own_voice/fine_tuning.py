@@ -17,12 +17,16 @@ from clock_attention.speech.voice.voice_folder import VoiceCard
 
 ADVERSARY_SHARE = 0.15  # of the steps before the discriminator joins
 FEWEST_STEPS = 200
-MOST_STEPS = 1500  # twice as many did not sound better, and words were understood less well (docs/results/own_voice.md)
+# More steps did not sound better, and words were understood less well: beyond 500 with 5 or 10 minutes of recordings,
+# beyond 1,500 with 20 or more (docs/results/own_voice.md).
+ENOUGH_STEPS, MOST_STEPS = 500, 1500
+STEPS_PER_RECORDED_MINUTE = 75
 
 
-def steps_within(minutes: float, seconds_per_step: float) -> int:
+def steps_within(minutes: float, seconds_per_step: float, recorded_minutes: float) -> int:
     """How many steps to fine-tune a voice: as many as fit into the time, within what makes sense."""
-    return int(min(MOST_STEPS, max(FEWEST_STEPS, 60 * minutes / seconds_per_step)))
+    most = min(MOST_STEPS, max(ENOUGH_STEPS, STEPS_PER_RECORDED_MINUTE * recorded_minutes))
+    return int(min(most, max(FEWEST_STEPS, 60 * minutes / seconds_per_step)))
 
 
 def fine_tuning_config(start: Start, steps: int, seed: int = 0) -> RunConfig:
