@@ -38,8 +38,8 @@ from clock_attention.speech.corpus.feature_extraction import Settings
 from clock_attention.speech.corpus.grammar import generate_sentences
 from clock_attention.speech.corpus.ljspeech import read_folder
 from clock_attention.speech.corpus.prepare import prepare
-from clock_attention.speech.corpus.sources import find_sources
-from clock_attention.speech.corpus.store import FeatureStore
+from clock_attention.speech.corpus.sources import Source, find_sources
+from clock_attention.speech.corpus.store import FeatureStore, Rejection
 from clock_attention.speech.corpus.store_alignment import align_store
 from clock_attention.speech.training.config import RunConfig
 from clock_attention.speech.training.loop import train
@@ -87,7 +87,7 @@ class Creation:
         self.clips, self.store, self.run_folder = (order.work / name for name in ("clips", "store", "run"))
         self.samples = order.work / "samples"
 
-    def run(self, sources: list[Any], rejected: list[Any]) -> dict[str, Any]:
+    def run(self, sources: list[Source], rejected: list[Rejection]) -> dict[str, Any]:
         order, stages = self.order, self.stages
         aligner = digest_of(order.aligner or SHIPPED)
         found: dict[str, Any] = {}
@@ -130,18 +130,18 @@ class Creation:
         write_voice_report(order, found, self.run_folder / "log.csv", self.samples)
         return found
 
-    def gathered_from(self, sources: list[Any], rejected: list[Any]) -> dict[str, Any]:
+    def gathered_from(self, sources: list[Source], rejected: list[Rejection]) -> dict[str, Any]:
         """What the clips depend on, but for the aligner."""
-        paths = [Path(source.path) for source in sources]
+        foreign = any(Path(source.path).suffix.lower() in FOREIGN for source in sources)
         return {
             "sources": [[source.id, source.text, source.fault, *file_state(source.path)] for source in sources],
             "rejected": [asdict(row) for row in rejected],
             "mel": self.start.language.mel.model_dump(),
-            "recognizer": self.order.recognizer if any(source.text is None for source in sources) else None,
-            "ffmpeg": shutil.which("ffmpeg") if any(path.suffix.lower() in FOREIGN for path in paths) else None,
+            "recognizer": self.order.recognizer if any(map(needs_transcript, sources)) else None,
+            "ffmpeg": shutil.which("ffmpeg") if foreign else None,
         }
 
-    def gather(self, sources: list[Any], rejected: list[Any]) -> StageResult:
+    def gather(self, sources: list[Source], rejected: list[Rejection]) -> StageResult:
         gathering = Gathering(
             self.clips,
             self.start.language.mel.sample_rate,
@@ -305,6 +305,11 @@ def find_words(model: Path | None, wave: Wave, rate: int, text: str) -> list[Tim
     """While creating a voice: where the words of a long recording are."""
     found = Aligner.load(model).align(wave, text, sample_rate=rate, posterior=False)
     return [TimedWord(word.start, word.end, word.label) for word in found.words if word.label]
+
+
+def needs_transcript(source: Source) -> bool:
+    """While creating a voice: whether a recognizer has to write the text of a recording."""
+    return source.text is None and not source.fault
 
 
 def file_state(path: str) -> list[int]:
