@@ -77,8 +77,9 @@ def test_audio_is_found_by_id_or_suffix(tmp_path: Path) -> None:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).touch()
     for name in ("a", "b", "b.wav", "d.x"):
-        assert Path(AudioFiles(tmp_path).find(name)).is_file()
-    assert AudioFiles(tmp_path).find("d") == ""
+        assert Path(AudioFiles(tmp_path).match([name])[name]).is_file()
+    assert AudioFiles(tmp_path).match(["d"]) == {}
+    assert list(AudioFiles(tmp_path).match(["a", "A", "B", "b"])) == ["a", "b"]
 
 
 def test_ids_are_found_as_people_and_systems_spell_them(tmp_path: Path) -> None:

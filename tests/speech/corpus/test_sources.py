@@ -38,9 +38,9 @@ def test_an_ljspeech_folder_is_read_by_its_table(sound, tmp_path):
 
 def test_two_files_of_one_name_are_not_taken_for_one(sound, tmp_path):
     sound("a.wav")
-    sound("a.flac")
+    (tmp_path / "a.aac").touch()
     sources, rejected = find_sources(tmp_path)
-    assert [source.id for source in sources] == ["a"]
+    assert [source.path for source in sources] == [str(tmp_path / "a.wav")]
     assert [row.reason for row in rejected] == ["duplicate id"]
 
 
@@ -71,19 +71,33 @@ def test_texts_that_belong_to_nothing_are_not_replaced_by_a_recognizers(sound, t
         find_sources(tmp_path)
 
 
+def test_a_text_of_the_very_name_comes_first(sound, tmp_path):
+    for folder, text in (("A", "Upper."), ("a", "Lower.")):
+        sound(f"{folder}/1.wav").with_suffix(".txt").write_text(text)
+    sources, _ = find_sources(tmp_path)
+    assert {source.path.split("/")[-2]: source.text for source in sources} == {"A": "Upper.", "a": "Lower."}
+
+
+def test_an_empty_text_is_no_text(sound, tmp_path):
+    sound("a.wav").with_suffix(".txt").write_text("")
+    assert find_sources(tmp_path)[0][0].text is None
+
+
 def test_names_that_become_alike_are_numbered(sound, tmp_path):
-    for name in ("take 1.wav", "take_1.wav", "take(1.wav"):
+    for name in ("take 1.wav", "Take_1.wav", "take(1.wav"):
         sound(name)
     sources, rejected = find_sources(tmp_path)
     assert not rejected
-    assert len({source.id for source in sources}) == 3
+    assert len({source.id.casefold() for source in sources}) == 3
 
 
 def test_recordings_that_the_table_does_not_name_are_counted(sound, tmp_path):
     for name in ("wavs/a.wav", "wavs/a.mp3", "wavs/b.wav"):
         sound(name)
-    (tmp_path / "metadata.csv").write_text("a|One.\n")
-    good, left_out = find_sources(tmp_path)[0]
+    sound("wavs/c.wav")
+    (tmp_path / "metadata.csv").write_text("a|One.\nc|too|many|columns|here\n")
+    (good, left_out), rejected = find_sources(tmp_path)
+    assert [(row.id, row.reason) for row in rejected] == [("c", "malformed row")]
     assert (good.id, good.fault) == ("a", "")
     assert (left_out.id, left_out.reason) == ("b", "not in metadata.csv")
 
@@ -92,7 +106,7 @@ def test_recordings_that_the_table_does_not_name_are_counted(sound, tmp_path):
 def test_a_table_that_names_nothing_is_an_error(sound, tmp_path, table):
     sound("wavs/a.wav")
     (tmp_path / "metadata.csv").write_text(table)
-    with pytest.raises(ValueError, match=r"no recording can be used by its metadata\.csv"):
+    with pytest.raises(ValueError, match=r"metadata\.csv yields no usable recording"):
         find_sources(tmp_path)
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from clock_attention.files import read_utf8, visible_files
-from clock_attention.speech.corpus.ljspeech import SUFFIXES, read_folder
+from clock_attention.speech.corpus.ljspeech import AUDIO, SUFFIXES, best_first, read_folder
 from clock_attention.speech.corpus.recording_checks import Recording
 from clock_attention.speech.corpus.store import Rejection
 
@@ -48,9 +48,7 @@ def find_recordings(inputs: Sequence[str | Path]) -> FoundRecordings:
             if recording.id in known:
                 rejected.append(Rejection(recording.id, "duplicate id", "two recordings have this name"))
             elif not recording.path:
-                rejected.append(
-                    Rejection(recording.id, "missing", f"no audio file of this name ({', '.join(SUFFIXES)})")
-                )
+                rejected.append(Rejection(recording.id, "missing", f"no audio file of this name ({', '.join(AUDIO)})"))
             else:
                 recordings.append(recording)
             known.add(recording.id)
@@ -60,7 +58,7 @@ def find_recordings(inputs: Sequence[str | Path]) -> FoundRecordings:
 def search(folder: Path) -> tuple[list[Recording], list[Rejection], list[Path]]:
     """Recordings to align below a folder: audio with transcripts, and transcripts without audio; none hidden."""
     files = sorted(path for path in visible_files(folder) if path.suffix.lower() in (*SUFFIXES, *TRANSCRIPTS))
-    audio = [path for path in files if path.suffix.lower() in SUFFIXES]
+    audio = sorted((path for path in files if path.suffix.lower() in SUFFIXES), key=best_first)
     good, bad = paired(audio, folder)
     stems = {path.with_suffix("") for path in audio}
     lonely = [path for path in files if path.suffix.lower() in TRANSCRIPTS and path.with_suffix("") not in stems]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from clock_attention.speech.audio.sound_reading import FOREIGN
@@ -13,7 +13,7 @@ from clock_attention.speech.corpus.store import Rejection
 
 SUFFIXES = (".wav", ".flac", ".ogg", ".mp3", ".opus", ".oga", ".aiff", ".aif", ".w64")  # the best first
 AUDIO = (*SUFFIXES, *sorted(FOREIGN))
-TITLES = {"text", "transcript", "transcription", "sentence"}
+HEADERS = {"text", "transcript", "transcription", "sentence"}
 
 
 def read_folder(folder: str | Path, speaker: str = "") -> tuple[list[Recording], list[Rejection]]:
@@ -22,7 +22,7 @@ def read_folder(folder: str | Path, speaker: str = "") -> tuple[list[Recording],
     The third column is used where it is there and not empty. A fourth one names the speaker of each recording; where it
     is empty or not there, that is `speaker`. Audio is looked for in `wavs/` and in the folder itself;
     an id is a plain name, with or without `wavs/` and the suffix of its file. A recording without a file is kept, so
-    that the preparation lists it as missing along with everything else. A first row of titles is passed over.
+    that the preparation lists it as missing along with everything else. A header row is skipped.
     """
     folder = Path(folder)
     metadata = folder / "metadata.csv"
@@ -32,50 +32,63 @@ def read_folder(folder: str | Path, speaker: str = "") -> tuple[list[Recording],
             "`id|text|normalized text`, and the recordings as wavs/<id>.wav"
         )
     recordings, rejected, known = [], [], set[str]()
-    files = AudioFiles(folder)
     rows = list(read_table(metadata))
-    if rows and is_title(rows[0][1]) and not files.find(rows[0][1][0]):
+    for _, columns in rows:
+        columns[0] = columns[0].removeprefix("wavs/")
+    files = AudioFiles(folder).match(columns[0] for _, columns in rows)
+    if rows and is_header(rows[0][1]) and rows[0][1][0] not in files:
         del rows[0]
     several = names_speakers(rows)
     for number, columns in rows:
-        columns[0] = columns[0].removeprefix("wavs/")
         name, who = columns[0], columns[3] if len(columns) == 4 and columns[3] else speaker
         if rejection := check_row(number, columns, known, several):
             rejected.append(rejection)
         elif several and not who:
             rejected.append(Rejection(name, "no speaker", f"line {number}: its fourth column is empty"))
         else:
-            recordings.append(Recording(name, spoken_text(columns), files.find(name), who))
+            recordings.append(Recording(name, spoken_text(columns), files.get(name, ""), who))
     return recordings, rejected
 
 
-def is_title(columns: Sequence[str]) -> bool:
-    """Whether a row of an LJSpeech-format table is its columns' titles, `file|text|…`."""
-    return len(columns) > 1 and columns[1].casefold() in TITLES
+def is_header(columns: Sequence[str]) -> bool:
+    """Whether a row of an LJSpeech-format table is its header, `file|text|…`."""
+    return len(columns) > 1 and columns[1].casefold() in HEADERS
 
 
 class AudioFiles:
-    """The audio files of an LJSpeech-format folder by the ids that its table may give them."""
+    """The audio files of an LJSpeech-format folder, in `wavs/` and in the folder itself."""
 
     def __init__(self, folder: Path) -> None:
-        self.files: dict[str, Path] = {}
-        self.plain: dict[str, Path] = {}
+        self.paths: list[Path] = []
         for place in (folder / "wavs", folder):
             found = sorted(place.iterdir()) if place.is_dir() else []
             audio = [path for path in found if path.suffix.lower() in AUDIO and path.name[0] != "." and path.is_file()]
-            for path in sorted(audio, key=lambda path: AUDIO.index(path.suffix.lower())):
-                for name in (path.name, path.stem):
-                    self.files.setdefault(name, path)
-                    self.plain.setdefault(plain(name), path)
+            self.paths += sorted(audio, key=best_first)
 
-    def find(self, name: str) -> str:
-        """The file of an id, or ""; capital letters and accents need not be written as in the file's name."""
-        found = self.files.get(name) or self.plain.get(plain(name))
-        return str(found) if found else ""
+    def match(self, ids: Iterable[str]) -> dict[str, str]:
+        """The file of each id that has one: of its very name, else one that is spelled otherwise and no other id's."""
+        ids = list(ids)
+        exact: dict[str, Path] = {}
+        for path in self.paths:
+            for name in (path.name, path.stem):
+                exact.setdefault(name, path)
+        found = {name: exact[name] for name in ids if name in exact}
+        taken = set(found.values())
+        free: dict[str, Path] = {}
+        for path in self.paths:
+            for name in (path.name, path.stem):
+                if path not in taken:
+                    free.setdefault(plain(name), path)
+        for name in ids:
+            if name not in found and plain(name) in free and free[plain(name)] not in taken:
+                found[name] = free[plain(name)]
+                taken.add(found[name])
+        return {name: str(path) for name, path in found.items()}
 
-    def all(self) -> list[Path]:
-        """All of them; of two with the same stem, the one that is found by it comes with the other."""
-        return sorted(set(self.files.values()))
+
+def best_first(path: Path) -> tuple[str, int]:
+    """For sorting audio files: of two with the same name, the one in the better format comes first."""
+    return str(path.with_suffix("")), AUDIO.index(path.suffix.lower())
 
 
 def plain(name: str) -> str:

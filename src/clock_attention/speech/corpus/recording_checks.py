@@ -51,7 +51,7 @@ class CheckBounds:
 def load_recording(recording: Recording, sample_rate: int) -> Wave:
     """Audio of a recording; rejected where it is missing or unreadable."""
     if not recording.path:
-        raise Rejected("missing", f"no audio file named {recording.id} (wav, flac, ogg or mp3)")
+        raise Rejected("missing", f"no audio file named {recording.id} (wav, flac, mp3 or another format)")
     try:
         return load_audio(recording.path, sample_rate)
     except ValueError as error:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from clock_attention.files import read_utf8, visible_files
-from clock_attention.speech.corpus.ljspeech import AUDIO, AudioFiles, plain, read_folder
+from clock_attention.speech.corpus.ljspeech import AUDIO, AudioFiles, best_first, plain, read_folder
 from clock_attention.speech.corpus.metadata import id_fault
 from clock_attention.speech.corpus.store import Rejection
 
 EXPECTED = "each with its text in a .txt of the same name, or a metadata.csv with lines `id|text` beside a folder wavs/"
+TABLES = (".csv", ".tsv")
 NO_TEXTS = ("readme", "license", "licence", "copying", "notes")  # beginnings of names of other files
 
 
@@ -41,11 +42,12 @@ def find_sources(folder: str | Path) -> tuple[list[Source], list[Rejection]]:
     if (folder / "metadata.csv").is_file():
         return sources_of_table(folder)
     files = sorted(visible_files(folder))
-    texts = {plain(str(path)): path for path in files if path.suffix.lower() == ".txt"}
+    audio = sorted((path for path in files if path.suffix.lower() in AUDIO), key=best_first)
+    texts = TextFiles(files, audio)
     sources, rejected = [], []
     names: set[str] = set()
     stems: dict[str, str] = {}
-    for path in (path for path in files if path.suffix.lower() in AUDIO):
+    for path in audio:
         first = stems.setdefault(path_without_suffix(str(path)), path.name)
         if first != path.name:
             rejected.append(Rejection(path.name, "duplicate id", f"taken for the recording {first} in another format"))
@@ -58,7 +60,7 @@ def find_sources(folder: str | Path) -> tuple[list[Source], list[Rejection]]:
     if not sources:
         raise FileNotFoundError(f"{folder}: no recordings in it; expected sound files ({' '.join(AUDIO)}), {EXPECTED}")
     if all(source.text is None and not source.fault for source in sources):
-        refuse_lost_texts(folder, files)
+        refuse_lost_texts(folder, [*(path for path in files if path.suffix.lower() in TABLES), *texts.unused()])
     return sources, rejected
 
 
@@ -75,11 +77,13 @@ def sources_of_table(folder: Path) -> tuple[list[Source], list[Rejection]]:
     if not sources:
         first = next(iter([*rejected, *missing]), None)
         why = f"; the first row: {first.reason}, {first.detail}" if first else ", which is empty"
-        raise ValueError(f"{folder}: no recording can be used by its metadata.csv{why}; expected lines `id|text`")
+        raise ValueError(f"{folder}: metadata.csv yields no usable recording{why}; expected lines `id|text`")
     named = {path_without_suffix(row.path) for row in sources}
-    names = {row.id for row in recordings}
-    for path in AudioFiles(folder).all():
-        if path_without_suffix(str(path)) not in named:
+    faulty = {plain(row.id) for row in rejected}  # counted already
+    names = {row.id.casefold() for row in recordings}
+    for path in AudioFiles(folder).paths:
+        if path_without_suffix(str(path)) not in named and faulty.isdisjoint((plain(path.name), plain(path.stem))):
+            named.add(path_without_suffix(str(path)))
             name = free_id(plain_id(path.stem), names)
             sources.append(Source(name, str(path), None, "no row of metadata.csv names it", "not in metadata.csv"))
     return sources, rejected + missing
@@ -90,23 +94,51 @@ def path_without_suffix(path: str) -> str:
     return str(Path(path).with_suffix(""))
 
 
-def source_of(name: str, path: Path, texts: Mapping[str, Path]) -> Source:
+class TextFiles:
+    """The .txt files among a folder's sources, and which recording each belongs to."""
+
+    def __init__(self, files: Sequence[Path], audio: Sequence[Path]) -> None:
+        self.paths = {path for path in files if path.suffix.lower() == ".txt"}
+        self.used = {path for sound in audio for path in texts_of(sound) if path in self.paths}
+        self.free: dict[str, Path] = {}
+        for path in sorted(self.paths - self.used):
+            self.free.setdefault(plain(str(path)), path)
+
+    def beside(self, audio: Path) -> Path | None:
+        """The text of a recording: `a.txt` or `a.wav.txt`, or one that differs in capital letters only."""
+        for path in texts_of(audio):
+            if path in self.paths:
+                return path
+        for path in texts_of(audio):
+            if found := self.free.pop(plain(str(path)), None):
+                self.used.add(found)
+                return found
+        return None
+
+    def unused(self) -> list[Path]:
+        """Those that belong to no recording and hold something, but for what such folders often have."""
+        lost = sorted(self.paths - self.used)
+        return [path for path in lost if path.stat().st_size and not path.stem.lower().startswith(NO_TEXTS)]
+
+
+def texts_of(audio: Path) -> tuple[Path, Path]:
+    """Where the text of a source may be."""
+    return audio.with_suffix(".txt"), audio.with_name(f"{audio.name}.txt")
+
+
+def source_of(name: str, path: Path, texts: TextFiles) -> Source:
     """A source of a corpus with the text beside it, or with why that text cannot be read."""
-    for beside in (path.with_suffix(".txt"), path.with_name(f"{path.name}.txt")):
-        if found := texts.get(plain(str(beside))):
-            try:
-                return Source(name, str(path), " ".join(read_utf8(found).split()) or None)
-            except (ValueError, OSError) as error:
-                return Source(name, str(path), None, fault=str(error))
-    return Source(name, str(path), None)
+    beside = texts.beside(path)
+    try:
+        return Source(name, str(path), (beside and " ".join(read_utf8(beside).split())) or None)
+    except (ValueError, OSError) as error:
+        return Source(name, str(path), None, fault=str(error))
 
 
-def refuse_lost_texts(folder: Path, files: Sequence[Path]) -> None:
+def refuse_lost_texts(folder: Path, lost: Sequence[Path]) -> None:
     """Refuse sources without any text where there are texts that belong to none: a recognizer would write others."""
-    tables = [path for path in files if path.suffix.lower() in (".csv", ".tsv")]
-    texts = [path for path in files if path.suffix.lower() == ".txt" and not path.stem.lower().startswith(NO_TEXTS)]
-    if lost := [*tables, *texts]:
-        some = ", ".join(str(path.relative_to(folder)) for path in lost[:3])
+    if lost:
+        some = ", ".join(path.relative_to(folder).as_posix() for path in lost[:3])
         raise ValueError(
             f"{folder}: no recording has a text, but there are files that may hold texts: {some}. Expected sound "
             f"files, {EXPECTED}. To have all texts written by a recognizer, move those files elsewhere"
@@ -114,12 +146,12 @@ def refuse_lost_texts(folder: Path, files: Sequence[Path]) -> None:
 
 
 def free_id(name: str, names: set[str]) -> str:
-    """An id for a source that no other has: "take 1" and "take_1" are two recordings."""
+    """An id for a source that no other has, whatever the case: "Take 1" and "take_1" are two recordings."""
     found, number = name, 1
-    while found in names:
+    while found.casefold() in names:
         number += 1
         found = f"{name}_{number}"
-    names.add(found)
+    names.add(found.casefold())
     return found
 
 

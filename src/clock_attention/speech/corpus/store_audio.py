@@ -39,7 +39,7 @@ class StoreAudio:
         elif not self.folder.is_dir():
             raise ValueError(f"the recordings of {store.path} are not in {self.folder} any more: name their folder")
         else:
-            self.files = AudioFiles(self.folder)
+            self.files = AudioFiles(self.folder).match(row.id for row in store.utterances)
 
     def __call__(self, index: int) -> Wave:
         """The waveform of an utterance; `Rejected` where it is missing or differs from what the store was made of."""
@@ -50,7 +50,7 @@ class StoreAudio:
                 self.teacher(TeacherPhrase(row.id, row.group, row.text, row.speed, seed)), TEACHER_RATE, rate
             )
         else:
-            wave = load_recording(Recording(row.id, row.text, self.files.find(row.id)), rate)
+            wave = load_recording(Recording(row.id, row.text, self.files.get(row.id, "")), rate)
         if not self.kept:
             silence = self.settings.get("silence", Settings.silence)
             wave = trim_silence(wave, rate, silence, self.settings.get("silence_db", Settings.silence_db))
