@@ -23,8 +23,8 @@ def tone(seconds, rate, level=0.1):
 class Recognizer:
     name = "parrot"
 
-    def __init__(self, text="Hello there."):
-        self.text = text
+    def __init__(self, text="Hello there.", fingerprint="1"):
+        self.text, self.fingerprint = text, fingerprint
 
     def transcribe(self, wave, sample_rate):
         return self.text
@@ -109,6 +109,25 @@ def test_words_keep_their_punctuation_beside_what_was_normalised():
     ]
 
 
+def test_words_keep_their_punctuation_behind_a_ruled_line_and_ligatures():
+    text = f"He left the \ufb01eld. {'- ' * 50} She stayed. And then, well: nothing!"
+    labels = "He left the field She stayed And then"
+    words = [TimedWord(i, i + 1, label) for i, label in enumerate(labels.split())]
+    found = [word.text for word in written(words, text)]
+    assert found == ["He", "left", "the", "field", "She", "stayed.", "And", "then, well: nothing!"]
+
+
+def test_names_that_differ_in_capital_letters_get_files_of_their_own(tmp_path):
+    (tmp_path / "wavs").mkdir()
+    for name in ("a", "A"):
+        soundfile.write(tmp_path / "wavs" / f"{name}.wav", tone(2, RATE), RATE)
+    (tmp_path / "metadata.csv").write_text("a|lower.\nA|upper.\n")
+    Gathering(tmp_path / "clips", RATE).run(find_sources(tmp_path)[0])
+    recordings, _ = read_folder(tmp_path / "clips")
+    assert [row.text for row in recordings] == ["lower.", "upper."]
+    assert len({row.path.casefold() for row in recordings}) == 2
+
+
 def test_clipped_and_very_short_recordings_are_left_out_by_name(tmp_path):
     loud = np.clip(tone(3, RATE, 3.0), -1, 1)
     soundfile.write(tmp_path / "clipped.wav", loud, RATE)
@@ -137,6 +156,9 @@ def test_transcripts_are_not_written_twice(tmp_path):
         Gathering(tmp_path / "clips", RATE, recognizer=lambda text=text: Recognizer(text), memory=memory).run(sources)
         memory.write_text(memory.read_text() + half)
         assert read_folder(tmp_path / "clips")[0][0].text == "Once."
+    newer = Gathering(tmp_path / "clips", RATE, recognizer=lambda: Recognizer("Twice.", "2"), memory=memory)
+    newer.run(sources)
+    assert read_folder(tmp_path / "clips")[0][0].text == "Twice."
 
 
 def test_recordings_too_large_for_memory_are_read_in_blocks(tmp_path, monkeypatch):

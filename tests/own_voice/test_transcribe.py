@@ -13,7 +13,7 @@ from clock_attention.speech.corpus.ljspeech import read_folder
 class Parrot:
     """Interrupted by the user at its second clip."""
 
-    name = "parrot"
+    name = fingerprint = "parrot"
     heard = 0
 
     def transcribe(self, wave, sample_rate):

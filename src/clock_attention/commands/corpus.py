@@ -28,7 +28,7 @@ from rich.progress import (
 from rich.table import Table
 
 from clock_attention.commands.terminal import clear_errors, console
-from clock_attention.own_voice.gather import TRANSCRIPTS, Gathering, read_gathered, require_apart
+from clock_attention.own_voice.gather import TRANSCRIPTS, Gathering, read_gathered, refuse_among, refuse_inside
 from clock_attention.speech.audio.mel import MelConfig
 from clock_attention.speech.corpus import prepare as preparation
 from clock_attention.speech.corpus import shards
@@ -160,7 +160,8 @@ def transcribe(
         require_known(recognizer)
         if (out / "metadata.csv").exists():
             raise FileExistsError(f"{out}: there are transcripts already; choose another folder")
-        require_apart(folder, out)
+        refuse_among(folder, out)
+        refuse_inside(folder, out / "wavs")
         sources, rejected = find_sources(folder)
         memory = out / TRANSCRIPTS
         gathering = Gathering(

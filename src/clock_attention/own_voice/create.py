@@ -23,7 +23,7 @@ from clock_attention.evaluation.scoring.speaker_similarity import load_encoder
 from clock_attention.files import locked
 from clock_attention.own_voice.checks import Clip, require_enough, require_one_speaker, require_quiet
 from clock_attention.own_voice.fine_tuning import export_own_voice, fine_tuning_config, steps_within
-from clock_attention.own_voice.gather import TRANSCRIPTS, Gathered, Gathering, require_apart, why_left_out
+from clock_attention.own_voice.gather import TRANSCRIPTS, Gathered, Gathering, refuse_among, refuse_inside, why_left_out
 from clock_attention.own_voice.measure import judges, measure
 from clock_attention.own_voice.order import Order
 from clock_attention.own_voice.report import write_card, write_voice_report
@@ -65,8 +65,10 @@ def create(
 
     Warnings about the recordings are given before the training.
     """
-    require_apart(order.recordings, order.out)
-    require_apart(order.recordings, order.work)
+    refuse_among(order.recordings, order.out)
+    refuse_inside(order.recordings, order.work)
+    if order.prompts is not None:
+        read_prompts(order.prompts)  # a mistake in them shows now
     sources, rejected = find_sources(order.recordings)  # a wrong folder is refused before anything is written
     if order.out.exists() and not order.work.exists() and any(order.out.iterdir()):
         raise FileExistsError(f"{order.out} exists and is not being made by this command: choose another folder")

@@ -11,6 +11,7 @@ import hashlib
 import json
 import math
 import re
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -28,7 +29,7 @@ from clock_attention.speech.corpus.recording_checks import CheckBounds, Rejected
 from clock_attention.speech.corpus.sources import Source
 from clock_attention.speech.corpus.store import Rejection, write_rows
 
-NEAR = 40  # letters of the text in which the next word is looked for
+NEAR = 8  # words of the text among which the next one is looked for
 LONGEST_CLIP = 20.0  # seconds of a recording that is left in one piece
 LONGEST_SOURCE = 4 * 3600.0
 SILENT = -70.0  # LUFS
@@ -42,6 +43,8 @@ class Transcriber(Protocol):
 
     @property
     def name(self) -> str: ...
+    @property
+    def fingerprint(self) -> str: ...
     def transcribe(self, wave: Wave, sample_rate: int) -> str: ...
 
 
@@ -78,7 +81,8 @@ class Gathering:
         """`memory`: a file of transcripts, so that an interrupted gathering does not write them again."""
         self.out, self.rate = out, sample_rate
         self.memory = Transcripts(memory)
-        self.names: set[str] = set()
+        self.names: set[str] = set()  # of sources and pieces
+        self.written: set[str] = set()
         self.find_words, self.make_recognizer = find_words, recognizer
         self._recognizer: Transcriber | None = None
         self.rows: list[str] = []
@@ -142,7 +146,9 @@ class Gathering:
         except ValueError as error:
             return self.leave_out(source.id, "not cut", str(error), seconds)
         for number, piece in enumerate(pieces):
-            name = source.id if len(pieces) == 1 else self.free_name(f"{source.id}_{number:04d}")
+            whole = len(pieces) == 1 and source.id.casefold() not in self.written
+            name = source.id if whole else self.free_name(f"{source.id}_{number:04d}")
+            self.written.add(name.casefold())
             self.write(name, wave[round(piece.start * self.rate) : round(piece.end * self.rate)], piece.text)
         self.result.cut += len(pieces) > 1
         return None
@@ -190,17 +196,20 @@ class Gathering:
         self.result.left_out[reason] = [count + 1, total + seconds]
 
 
-def require_apart(recordings: Path, out: Path) -> None:
-    """Before gathering: refuse to write among the recordings, or to read what the command itself wrote."""
-    there, place = recordings.resolve(), out.resolve()
-    if place.is_relative_to(there):
+def refuse_among(recordings: Path, out: Path) -> None:
+    """Before gathering: refuse to write among the recordings."""
+    if out.resolve().is_relative_to(recordings.resolve()):
         raise ValueError(
             f"{out} is inside the folder of recordings, {recordings}, where what is written would be taken for "
             "recordings the next time: choose a folder outside"
         )
-    if there.is_relative_to(place):
+
+
+def refuse_inside(recordings: Path, written: Path) -> None:
+    """Before gathering: refuse recordings in a folder that is written, and emptied, by the command."""
+    if recordings.resolve().is_relative_to(written.resolve()):
         raise ValueError(
-            f"{recordings} is inside {out}, which this command writes and empties: move the recordings elsewhere"
+            f"{recordings} is inside {written}, where this command writes its own files: move the recordings elsewhere"
         )
 
 
@@ -218,7 +227,7 @@ class Transcripts:
 
     def text(self, recognizer: Transcriber, wave: Wave, rate: int) -> str:
         """What the recognizer hears, now or earlier."""
-        key = hashlib.sha256(f"{recognizer.name} {rate} ".encode() + wave.tobytes()).hexdigest()
+        key = hashlib.sha256(f"{recognizer.fingerprint} {rate} ".encode() + wave.tobytes()).hexdigest()
         if key not in self.known:
             self.known[key] = recognizer.transcribe(wave, rate)
             if self.path is not None:
@@ -250,16 +259,16 @@ def written(words: list[TimedWord], text: str) -> list[TimedWord]:
 
     A word that does not stand there (a number that was written out) stays as it is.
     """
-    plain = text.translate(PLAIN).casefold()
-    if len(plain) != len(text):  # letters whose small forms are several
-        plain = text.translate(PLAIN)
+    plain = folded(text)
+    ends = [found.end() for found in re.finditer(r"\w+", plain)]
     places: list[int | None] = []
-    reached = 0
+    reached = missed = 0
     for word in words:
-        label = word.text.translate(PLAIN).casefold()
-        found = re.compile(rf"(?<!\w){re.escape(label)}(?!\w)").search(plain, reached, reached + len(label) + NEAR)
+        near = bisect_right(ends, reached) + NEAR + missed
+        until = ends[near] if near < len(ends) else len(plain)
+        found = re.compile(rf"(?<!\w){re.escape(folded(word.text))}(?!\w)").search(plain, reached, until)
         places.append(found.start() if found else None)
-        reached = found.end() if found else reached
+        reached, missed = (found.end(), 0) if found else (reached, missed + 1)
     result = []
     for place, after, word in zip(places, [*places[1:], len(text)], words, strict=True):
         if place is None:
@@ -271,6 +280,11 @@ def written(words: list[TimedWord], text: str) -> list[TimedWord]:
             between = text[end : ATTACHED.match(text, end).end()]  # type: ignore[union-attr]
         result.append(TimedWord(word.start, word.end, (text[place:end] + between).strip()))
     return result
+
+
+def folded(text: str) -> str:
+    """Words gathered or written, in small letters and plain marks; every letter stays where it was."""
+    return "".join(c.casefold() if len(c.casefold()) == 1 else c for c in text.translate(PLAIN))
 
 
 def why_left_out(folder: Path) -> str:
