@@ -10,7 +10,7 @@ from safetensors.torch import load_file, save_file
 
 from clock_attention.own_voice import create as creation
 from clock_attention.own_voice import fine_tuning
-from clock_attention.own_voice.create import Creation, create
+from clock_attention.own_voice.create import STAGES, Creation, create
 from clock_attention.own_voice.order import Order
 from clock_attention.speech.voice.voice import Voice
 
@@ -97,7 +97,7 @@ def another(made, tmp_path):
 def stages_run(monkeypatch):
     """Which stages do anything, from now on."""
     log = []
-    for stage in ("gather", "check", "prepare", "align", "train", "export", "evaluate"):
+    for stage in STAGES:
         real = getattr(Creation, stage)
         monkeypatch.setattr(Creation, stage, lambda *a, real=real, stage=stage, **k: log.append(stage) or real(*a, **k))
     return log
@@ -107,7 +107,7 @@ def test_a_repeated_stage_repeats_those_that_change_what_it_made(made, another, 
     log = stages_run(monkeypatch)
     shutil.rmtree(another.with_name("me.work") / "store")
     create(order(recordings, another, quick), quiet=True)
-    assert log == ["prepare", "align", "train", "export", "evaluate"]
+    assert log == ["prepare", "align", "plan", "train", "export", "evaluate"]
     assert weights(another) == weights(made[0])
 
 
@@ -132,6 +132,16 @@ def test_other_test_sentences_and_recognizers_only_measure_again(another, record
     assert log == ["evaluate"] * 3
 
 
+def test_more_time_that_is_not_needed_changes_nothing(another, recordings, quick, monkeypatch):
+    monkeypatch.setattr(fine_tuning, "MOST_STEPS", (6, 6))
+    monkeypatch.setattr(fine_tuning, "FEWEST_STEPS", 6)
+    log = stages_run(monkeypatch)
+    for minutes in (30, 60):
+        create(order(recordings, another, quick, steps=None, minutes=minutes), quiet=True)
+    create(order(recordings, another, quick, one_speaker=True), quiet=True)
+    assert log == ["plan", "plan", "check", "plan"]
+
+
 def test_corrected_texts_of_the_clips_are_learned(another, recordings, quick, monkeypatch):
     log = stages_run(monkeypatch)
     table = another.with_name("me.work") / "clips" / "metadata.csv"
@@ -139,6 +149,13 @@ def test_corrected_texts_of_the_clips_are_learned(another, recordings, quick, mo
     table.write_text(f"{name}|Corrected words.\n{rest}")
     create(order(recordings, another, quick), quiet=True)
     assert log[:2] == ["check", "prepare"]
+    (recordings / "x.wav").write_bytes((recordings / f"{name}.wav").read_bytes())
+    try:
+        create(order(recordings, another, quick), quiet=True)
+    finally:
+        (recordings / "x.wav").unlink()
+    before = another.with_name("me.work") / "metadata.before.csv"
+    assert "Corrected words." in before.read_text()
 
 
 def test_interrupted_while_timing_the_steps_nothing_is_planned(recordings, quick, tmp_path, monkeypatch):
@@ -152,7 +169,7 @@ def test_interrupted_while_timing_the_steps_nothing_is_planned(recordings, quick
 
 def test_recordings_and_voice_are_kept_apart(recordings, quick, tmp_path):
     copy = shutil.copytree(recordings, tmp_path / "me.work" / "clips")
-    with pytest.raises(ValueError, match="which this command writes and empties"):
+    with pytest.raises(ValueError, match="where this command writes its own files"):
         create(order(copy, tmp_path / "me", quick))
     with pytest.raises(ValueError, match="is inside the folder of recordings"):
         create(order(copy, copy / "me", quick))
@@ -162,7 +179,10 @@ def test_recordings_and_voice_are_kept_apart(recordings, quick, tmp_path):
 def test_where_nothing_can_be_used_the_error_says_why(quick, tmp_path):
     (tmp_path / "phone").mkdir()
     (tmp_path / "phone" / "a.wav").write_bytes(b"RIFF nothing")
-    with pytest.raises(ValueError, match=r"0 s of speech.*left out: 1 unreadable \(a: cannot read .*left_out.jsonl"):
+    with pytest.raises(
+        ValueError,
+        match=r"0 s of speech.*record more sentences, or .* left out: 1 unreadable \(a: cannot read .*left_out.jsonl",
+    ):
         create(order(tmp_path / "phone", tmp_path / "me", quick))
 
 

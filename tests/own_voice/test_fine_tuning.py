@@ -6,7 +6,6 @@ from safetensors.torch import load_file
 
 from clock_attention.own_voice.fine_tuning import (
     ADVERSARY_SHARE,
-    ENOUGH_STEPS,
     MOST_STEPS,
     export_own_voice,
     fine_tuning_config,
@@ -40,9 +39,9 @@ def first_run(config, store, folder):
 
 def test_steps_fit_into_the_minutes_and_end_where_more_do_not_help():
     assert steps_within(minutes=20, seconds_per_step=1.5, recorded_minutes=80) == 800
-    assert steps_within(minutes=60, seconds_per_step=0.5, recorded_minutes=80) == MOST_STEPS
-    assert steps_within(minutes=60, seconds_per_step=0.5, recorded_minutes=10) == 750
-    assert steps_within(minutes=60, seconds_per_step=0.5, recorded_minutes=3) == ENOUGH_STEPS
+    assert steps_within(minutes=60, seconds_per_step=0.5, recorded_minutes=80) == MOST_STEPS[1]
+    assert steps_within(minutes=60, seconds_per_step=0.5, recorded_minutes=15) == 1000
+    assert steps_within(minutes=60, seconds_per_step=0.5, recorded_minutes=3) == MOST_STEPS[0]
 
 
 @pytest.mark.parametrize("steps", [1, 7, 100, 6000])

@@ -52,7 +52,8 @@ def create(
     minutes: Annotated[
         float,
         typer.Option(
-            min=0.1, help="Minutes of training at most; it ends when more does not help. All else takes a few more."
+            min=0.1,
+            help="Minutes of training; it ends earlier when more does not help. Everything else takes a few minutes.",
         ),
     ] = 30.0,
     base: Annotated[str, typer.Option("--from", help="Voice to start from: a name or folder.")] = "default",
@@ -175,7 +176,7 @@ def voices(
             notes.append(f"{name}: {origin(card)}")
         console.print(table)
         for note in notes:  # below the table, where long ones leave its columns their width
-            console.print(note, highlight=False, markup=False)
+            console.print(note, highlight=False, markup=False, soft_wrap=True)
 
 
 def described(card: VoiceCard, path: Path) -> tuple[str, ...]:

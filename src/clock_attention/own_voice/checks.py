@@ -49,8 +49,8 @@ def require_enough(clips: Sequence[Clip], folder: str, left_out: str = "") -> li
         files = f"{len(clips)} clip" + "s" * (len(clips) != 1)
         raise ValueError(
             f"{folder}: {seconds:.0f} s of speech with text in {files}; a voice needs at least "
-            f"{FEWEST_SECONDS / 60:.0f} minutes, and sounds better with 20 or more: "
-            + (f"see first to what was left out: {left_out}" if left_out else "record more sentences")
+            f"{FEWEST_SECONDS / 60:.0f} minutes, and sounds better with 20 or more: record more sentences"
+            + (f", or first look at what was left out: {left_out}" if left_out else "")
         )
     share, words = english_share([clip.text for clip in clips])
     if words >= FEWEST_WORDS and share < LEAST_ENGLISH:

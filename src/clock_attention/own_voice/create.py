@@ -98,19 +98,23 @@ class Creation:
             self.gathered_from(sources, rejected) | {"aligner": aligner},
             lambda: self.gather(sources, rejected),
             [self.clips / "metadata.csv"],
-            own=self.clips,
         )
         texts = digest_of(self.clips / "metadata.csv")  # which may have been corrected
         listens = installed("resemblyzer")
         found["check"] = stages.run(
-            "check", [texts, order.one_speaker, listens], lambda: self.check(Gathered(**found["gather"]))
+            "check",
+            [texts, order.one_speaker, listens],
+            lambda: self.check(Gathered(**found["gather"])),
+            chained=False,
         )
         for warning in found["check"]["warnings"]:
             self.warn(warning)
         store = self.store / "store.json"
-        found["prepare"] = stages.run("prepare", self.start.language.phonemizer, self.prepare, [store], own=self.store)
+        found["prepare"] = stages.run(
+            "prepare", [texts, self.start.language.phonemizer], self.prepare, [store], own=self.store
+        )
         found["align"] = stages.run("align", aligner, self.align)
-        found["plan"] = stages.run("plan", [order.minutes, order.steps, order.threads, order.seed], self.plan)
+        found["plan"] = stages.run("plan", [order.minutes, order.steps, order.threads], self.plan, chained=False)
         config = self.config(found["plan"])
         last = self.run_folder / "checkpoints" / f"step-{config.training.steps:08d}.pt"
         found["train"] = stages.run(
@@ -140,10 +144,13 @@ class Creation:
             "rejected": [asdict(row) for row in rejected],
             "mel": self.start.language.mel.model_dump(),
             "recognizer": self.order.recognizer if any(map(needs_transcript, sources)) else None,
-            "ffmpeg": shutil.which("ffmpeg") if foreign else None,
+            "ffmpeg": foreign and shutil.which("ffmpeg") is not None,
         }
 
     def gather(self, sources: list[Source], rejected: list[Rejection]) -> StageResult:
+        if (table := self.clips / "metadata.csv").exists():  # of other recordings; perhaps corrected by hand
+            table.replace(self.order.work / "metadata.before.csv")
+        shutil.rmtree(self.clips, ignore_errors=True)
         gathering = Gathering(
             self.clips,
             self.start.language.mel.sample_rate,

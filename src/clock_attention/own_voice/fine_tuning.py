@@ -5,6 +5,8 @@ from __future__ import annotations
 from functools import partial
 from pathlib import Path
 
+import numpy as np
+
 from clock_attention.own_voice.measure import held_out
 from clock_attention.own_voice.spread import energy_spread
 from clock_attention.speech.corpus.store import FeatureStore
@@ -17,15 +19,14 @@ from clock_attention.speech.voice.voice_folder import VoiceCard
 
 ADVERSARY_SHARE = 0.15  # of the steps before the discriminator joins
 FEWEST_STEPS = 200
-# More steps did not sound better, and words were understood less well: beyond 500 with 5 or 10 minutes of recordings,
-# beyond 1,500 with 20 or more (docs/results/own_voice.md).
-ENOUGH_STEPS, MOST_STEPS = 500, 1500
-STEPS_PER_RECORDED_MINUTE = 75
+# More steps did not sound better, and words were understood less well: more than 500 with 5 or 10 minutes of
+# recordings, more than 1,500 with 20 and above (docs/results/own_voice.md).
+RECORDED_MINUTES, MOST_STEPS = (10, 20), (500, 1500)
 
 
 def steps_within(minutes: float, seconds_per_step: float, recorded_minutes: float) -> int:
     """How many steps to fine-tune a voice: as many as fit into the time, within what makes sense."""
-    most = min(MOST_STEPS, max(ENOUGH_STEPS, STEPS_PER_RECORDED_MINUTE * recorded_minutes))
+    most = np.interp(recorded_minutes, RECORDED_MINUTES, MOST_STEPS)
     return int(min(most, max(FEWEST_STEPS, 60 * minutes / seconds_per_step)))
 
 

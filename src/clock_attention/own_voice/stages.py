@@ -1,6 +1,7 @@
 """Stages of creating a voice that are done once: each leaves a file that says what it was done with and found.
 
-A stage is repeated when anything that it depends on has changed, and whenever it is, every stage after it is.
+A stage is repeated when anything that it depends on has changed, and whenever it is, every stage after it is that
+depends on it.
 """
 
 from __future__ import annotations
@@ -32,12 +33,14 @@ class Stages:
         work: Callable[[], StageResult],
         outputs: Iterable[Path] = (),
         own: Path | None = None,
+        chained: bool = True,
     ) -> StageResult:
         """What the stage found, now or earlier.
 
         Args:
             outputs: files that it writes; where one is missing, the stage is done again.
             own: the folder that it alone writes into. Emptied before the work, unless the same work was interrupted.
+            chained: whether later stages depend on it, except by what they take from it as inputs.
         """
         key = digest([self.before, name, inputs])
         path = self.folder / f"{name}.json"
@@ -52,7 +55,8 @@ class Stages:
             write_atomically(path, json.dumps(done))
             done["result"] = work()
             write_atomically(path, json.dumps(done, indent=1, ensure_ascii=False))
-        self.before = digest([key, done["run"]])
+        if chained:
+            self.before = digest([key, done["run"]])
         result: StageResult = done["result"]
         return result
 
