@@ -80,6 +80,10 @@ def test_audio_is_found_by_id_or_suffix(tmp_path: Path) -> None:
         assert Path(AudioFiles(tmp_path).match([name])[name]).is_file()
     assert AudioFiles(tmp_path).match(["d"]) == {}
     assert list(AudioFiles(tmp_path).match(["a", "A", "B", "b"])) == ["a", "b"]
+    assert list(AudioFiles(tmp_path).match(["b.wav", "b"])) == ["b"]
+    (tmp_path / "a.flac.wav").touch()  # and not the file of "a"
+    found = AudioFiles(tmp_path).match(["a.flac", "a"])
+    assert {name: Path(path).name for name, path in found.items()} == {"a.flac": "a.flac.wav", "a": "a.flac"}
 
 
 def test_ids_are_found_as_people_and_systems_spell_them(tmp_path: Path) -> None:

@@ -92,12 +92,12 @@ def test_names_that_become_alike_are_numbered(sound, tmp_path):
 
 
 def test_recordings_that_the_table_does_not_name_are_counted(sound, tmp_path):
-    for name in ("wavs/a.wav", "wavs/a.mp3", "wavs/b.wav"):
+    long = "c" * 100
+    for name in ("wavs/a.wav", "wavs/a.mp3", "wavs/b.wav", f"wavs/{long}.wav"):
         sound(name)
-    sound("wavs/c.wav")
-    (tmp_path / "metadata.csv").write_text("a|One.\nc|too|many|columns|here\n")
+    (tmp_path / "metadata.csv").write_text(f"a|One.\n{long}|too|many|columns|here\na.wav|The same file.\n")
     (good, left_out), rejected = find_sources(tmp_path)
-    assert [(row.id, row.reason) for row in rejected] == [("c", "malformed row")]
+    assert [(row.id[0], row.reason) for row in rejected] == [("c", "malformed row"), ("a", "missing")]
     assert (good.id, good.fault) == ("a", "")
     assert (left_out.id, left_out.reason) == ("b", "not in metadata.csv")
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from clock_attention.files import read_utf8, visible_files
-from clock_attention.speech.corpus.ljspeech import AUDIO, SUFFIXES, best_first, read_folder
-from clock_attention.speech.corpus.recording_checks import Recording
+from clock_attention.speech.corpus.ljspeech import SUFFIXES, best_first, read_folder
+from clock_attention.speech.corpus.recording_checks import Recording, missing_audio
 from clock_attention.speech.corpus.store import Rejection
 
 # A .lab may also hold labels, such as those that `align` writes; a .txt beside it is then the transcript.
@@ -48,7 +48,7 @@ def find_recordings(inputs: Sequence[str | Path]) -> FoundRecordings:
             if recording.id in known:
                 rejected.append(Rejection(recording.id, "duplicate id", "two recordings have this name"))
             elif not recording.path:
-                rejected.append(Rejection(recording.id, "missing", f"no audio file of this name ({', '.join(AUDIO)})"))
+                rejected.append(Rejection(recording.id, "missing", missing_audio(recording.id)))
             else:
                 recordings.append(recording)
             known.add(recording.id)

@@ -66,23 +66,24 @@ class AudioFiles:
             self.paths += sorted(audio, key=best_first)
 
     def match(self, ids: Iterable[str]) -> dict[str, str]:
-        """The file of each id that has one: of its very name, else one that is spelled otherwise and no other id's."""
+        """The file of each id that has one; no two have the same.
+
+        First come those whose name is the id, without its suffix or else with it ("a.wav" may be a.wav.flac), and then
+        those that are spelled otherwise.
+        """
         ids = list(ids)
-        exact: dict[str, Path] = {}
-        for path in self.paths:
-            for name in (path.name, path.stem):
-                exact.setdefault(name, path)
-        found = {name: exact[name] for name in ids if name in exact}
-        taken = set(found.values())
-        free: dict[str, Path] = {}
-        for path in self.paths:
-            for name in (path.name, path.stem):
-                if path not in taken:
-                    free.setdefault(plain(name), path)
-        for name in ids:
-            if name not in found and plain(name) in free and free[plain(name)] not in taken:
-                found[name] = free[plain(name)]
-                taken.add(found[name])
+        found: dict[str, Path] = {}
+        taken = set[Path]()
+        for spelling in (str, plain):
+            for part in ("stem", "name"):
+                named: dict[str, Path] = {}
+                for path in self.paths:
+                    if path not in taken:
+                        named.setdefault(spelling(getattr(path, part)), path)
+                for name in ids:
+                    if name not in found and spelling(name) in named:
+                        found[name] = named.pop(spelling(name))
+                        taken.add(found[name])
         return {name: str(path) for name, path in found.items()}
 
 

@@ -30,6 +30,11 @@ def id_fault(name: str) -> str:
     return ""
 
 
+def fitting_id(name: str, spare: int = 12) -> str:
+    """An id of a metadata table that is not too long, with some bytes to spare for a number behind it."""
+    return name.encode()[: LONGEST_ID - spare].decode(errors="ignore")
+
+
 def read_table(path: Path) -> Iterator[tuple[int, list[str]]]:
     """Rows of a metadata table: number and columns. Only line feeds end a row: texts may hold other separators."""
     text = read_utf8(path).replace("\r\n", "\n")

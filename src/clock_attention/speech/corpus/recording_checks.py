@@ -48,10 +48,15 @@ class CheckBounds:
     max_mpr: float = 25.0
 
 
+def missing_audio(name: str) -> str:
+    """What is wrong with a recording without an audio file."""
+    return f"no audio file named {name} (wav, flac, mp3 or another format), or another recording has it"
+
+
 def load_recording(recording: Recording, sample_rate: int) -> Wave:
     """Audio of a recording; rejected where it is missing or unreadable."""
     if not recording.path:
-        raise Rejected("missing", f"no audio file named {recording.id} (wav, flac, mp3 or another format)")
+        raise Rejected("missing", missing_audio(recording.id))
     try:
         return load_audio(recording.path, sample_rate)
     except ValueError as error:

@@ -9,7 +9,8 @@ from pathlib import Path
 
 from clock_attention.files import read_utf8, visible_files
 from clock_attention.speech.corpus.ljspeech import AUDIO, AudioFiles, best_first, plain, read_folder
-from clock_attention.speech.corpus.metadata import id_fault
+from clock_attention.speech.corpus.metadata import fitting_id, id_fault, short
+from clock_attention.speech.corpus.recording_checks import missing_audio
 from clock_attention.speech.corpus.store import Rejection
 
 EXPECTED = "each with its text in a .txt of the same name, or a metadata.csv with lines `id|text` beside a folder wavs/"
@@ -72,7 +73,7 @@ def sources_of_table(folder: Path) -> tuple[list[Source], list[Rejection]]:
             f"{folder}: metadata.csv names {len(speakers)} speakers ({', '.join(speakers)}), and this makes the voice "
             "of one: take a folder with the rows of one of them, or prepare and train the corpus step by step"
         )
-    missing = [Rejection(row.id, "missing", f"no audio file named {row.id}") for row in recordings if not row.path]
+    missing = [Rejection(row.id, "missing", missing_audio(row.id)) for row in recordings if not row.path]
     sources = [Source(row.id, row.path, row.text) for row in recordings if row.path]
     if not sources:
         first = next(iter([*rejected, *missing]), None)
@@ -82,7 +83,8 @@ def sources_of_table(folder: Path) -> tuple[list[Source], list[Rejection]]:
     faulty = {plain(row.id) for row in rejected}  # counted already
     names = {row.id.casefold() for row in recordings}
     for path in AudioFiles(folder).paths:
-        if path_without_suffix(str(path)) not in named and faulty.isdisjoint((plain(path.name), plain(path.stem))):
+        as_listed = {plain(short(path.name)), plain(short(path.stem))}
+        if path_without_suffix(str(path)) not in named and faulty.isdisjoint(as_listed):
             named.add(path_without_suffix(str(path)))
             name = free_id(plain_id(path.stem), names)
             sources.append(Source(name, str(path), None, "no row of metadata.csv names it", "not in metadata.csv"))
@@ -157,4 +159,4 @@ def free_id(name: str, names: set[str]) -> str:
 
 def plain_id(name: str) -> str:
     """An id for a source: folders become part of the name; what a table or file system could misread is replaced."""
-    return re.sub(r"[^\w.-]+", "_", name).strip("._") or "recording"
+    return fitting_id(re.sub(r"[^\w.-]+", "_", name).strip("._")) or "recording"
