@@ -21,10 +21,18 @@ import numpy as np
 
 from clock_attention.files import make_folder, write_atomically
 from clock_attention.speech.audio.loudness import BLOCK, loudness, speech_above_noise, with_loudness
-from clock_attention.speech.audio.sound_reading import LONGEST, audio_seconds, load_audio, stream_audio
+from clock_attention.speech.audio.sound_reading import (
+    LONGEST,
+    MOST_SAMPLES,
+    audio_seconds,
+    audio_size,
+    load_audio,
+    stream_audio,
+)
 from clock_attention.speech.audio.sound_writing import save_sound
 from clock_attention.speech.audio.wave import Wave
 from clock_attention.speech.corpus.cutting import LONGEST_PIECE, Cut, TimedWord, pieces_by_level, pieces_by_words
+from clock_attention.speech.corpus.metadata import fitting_id
 from clock_attention.speech.corpus.recording_checks import CheckBounds, Rejected, check_wave
 from clock_attention.speech.corpus.sources import Source
 from clock_attention.speech.corpus.store import Rejection, write_rows
@@ -64,6 +72,7 @@ class Gathered:
     loudness: list[float] = field(default_factory=list)  # LUFS before: lowest, median, highest
     above_noise: float = 0.0  # dB, median
     left_out: dict[str, list[float]] = field(default_factory=dict)  # reason → [recordings, seconds]
+    table: str = ""  # digest of the texts that were written into metadata.csv, which may be corrected by hand
 
 
 class Gathering:
@@ -110,8 +119,10 @@ class Gathering:
             self.result.loudness = [round(float(x), 1) for x in np.percentile(self.levels, [0, 50, 100])]
             self.result.above_noise = round(float(np.median(self.noise)), 1)
         write_rows(self.out / LEFT_OUT, [asdict(row) for row in self.left_out])
-        write_atomically(self.out / "metadata.csv", "".join(self.rows))
+        table = "".join(self.rows)
+        self.result.table = table_digest(table.encode())
         write_atomically(self.out / "gathered.json", json.dumps(asdict(self.result), indent=1, ensure_ascii=False))
+        write_atomically(self.out / "metadata.csv", table)
         return self.result
 
     def add(self, source: Source) -> None:
@@ -147,7 +158,7 @@ class Gathering:
             return self.leave_out(source.id, "not cut", str(error), seconds)
         for number, piece in enumerate(pieces):
             whole = len(pieces) == 1 and source.id.casefold() not in self.written
-            name = source.id if whole else self.free_name(f"{source.id}_{number:04d}")
+            name = source.id if whole else self.free_name(f"{fitting_id(source.id)}_{number:04d}")
             self.written.add(name.casefold())
             self.write(name, wave[round(piece.start * self.rate) : round(piece.end * self.rate)], piece.text)
         self.result.cut += len(pieces) > 1
@@ -238,10 +249,10 @@ class Transcripts:
 
 def load_long_audio(path: str, rate: int) -> Wave:
     """A recording to gather: of hours in blocks, since all its channels at their rate need not fit into memory."""
-    seconds = length_of(path)
+    seconds, samples = audio_size(path)
     if seconds > LONGEST_SOURCE:
         raise ValueError(f"{path}: {seconds / 3600:.1f} h long, at most {LONGEST_SOURCE / 3600:g}: split it")
-    if seconds > LONGEST:
+    if seconds > LONGEST or samples > MOST_SAMPLES:
         return np.concatenate(list(stream_audio(path, rate)))
     return load_audio(path, rate, longest=LONGEST_SOURCE)
 
@@ -257,7 +268,8 @@ def length_of(path: str) -> float:
 def written(words: list[TimedWord], text: str) -> list[TimedWord]:
     """Gathered words as they stand in the text, with the punctuation behind them, which says where to pause.
 
-    A word that does not stand there (a number that was written out) stays as it is.
+    A word that does not stand there (a number that was written out) stays as it is. Words that touch in the text, like
+    5 and %, become one. What stands there and is not among the words was not spoken, and is left out.
     """
     plain = folded(text)
     ends = [found.end() for found in re.finditer(r"\w+", plain)]
@@ -266,25 +278,49 @@ def written(words: list[TimedWord], text: str) -> list[TimedWord]:
     for word in words:
         near = bisect_right(ends, reached) + NEAR + missed
         until = ends[near] if near < len(ends) else len(plain)
-        found = re.compile(rf"(?<!\w){re.escape(folded(word.text))}(?!\w)").search(plain, reached, until)
+        found = re.compile(whole_word(folded(word.text))).search(plain, reached, until)
         places.append(found.start() if found else None)
         reached, missed = (found.end(), 0) if found else (reached, missed + 1)
-    result = []
+    result: list[TimedWord] = []
+    touches = False  # the word before
     for place, after, word in zip(places, [*places[1:], len(text)], words, strict=True):
         if place is None:
             result.append(word)
+            touches = False
             continue
         end = place + len(word.text)
-        between = text[end:after] if after is not None else ""
-        if after is None or (word is not words[-1] and any(c.isalnum() for c in between)):
-            between = text[end : ATTACHED.match(text, end).end()]  # type: ignore[union-attr]
-        result.append(TimedWord(word.start, word.end, (text[place:end] + between).strip()))
+        between = "" if after is None else text[end:after]
+        alone = after is None or any(c.isalnum() for c in between)
+        behind = ATTACHED.match(text, end).group() if alone else between  # type: ignore[union-attr]
+        start, label = word.start, text[place:end] + behind.rstrip()
+        if touches:
+            before = result.pop()
+            start, label = before.start, before.text + label
+        result.append(TimedWord(start, word.end, label))
+        touches = end == after
     return result
+
+
+def whole_word(word: str) -> str:
+    """Pattern of a gathered word that is not a part of another; behind a sign like % anything may stand."""
+    before, behind = (r"(?<!\w)" if word[0].isalnum() else "", r"(?!\w)" if word[-1].isalnum() else "")
+    return before + re.escape(word) + behind
 
 
 def folded(text: str) -> str:
     """Words gathered or written, in small letters and plain marks; every letter stays where it was."""
     return "".join(c.casefold() if len(c.casefold()) == 1 else c for c in text.translate(PLAIN))
+
+
+def table_digest(table: bytes) -> str:
+    """Of gathered texts: by which corrections made by hand are noticed."""
+    return hashlib.sha256(table).hexdigest()[:16]
+
+
+def is_corrected(folder: Path) -> bool:
+    """Whether texts of a folder of gathered clips may have been corrected by hand since."""
+    table, gathered = folder / "metadata.csv", read_gathered(folder)
+    return table.is_file() and (gathered is None or gathered.table != table_digest(table.read_bytes()))
 
 
 def why_left_out(folder: Path) -> str:

@@ -84,17 +84,22 @@ def stream_audio(path: str | Path, sample_rate: int, seconds: float = 20.0) -> I
 
 def audio_seconds(path: str | Path) -> float:
     """Length of a sound file in seconds, as its header says; 0 for what only ffmpeg reads."""
+    return audio_size(path)[0]
+
+
+def audio_size(path: str | Path) -> tuple[float, int]:
+    """Seconds of a sound file and samples in all its channels, as its header says; 0 for what only ffmpeg reads."""
     import soundfile
 
     if Path(path).suffix.lower() in FOREIGN:
-        return 0.0
+        return 0.0, 0
 
     try:
         header = soundfile.info(str(path))
     except (soundfile.LibsndfileError, OSError, TypeError, RuntimeError) as error:
         raise ValueError(f"cannot read {path} as audio: {error}") from error
     check_header(path, header.samplerate, header.channels, header.frames, longest=LONGEST_STREAM)
-    return float(header.frames / header.samplerate)
+    return float(header.frames / header.samplerate), header.frames * header.channels
 
 
 def check_complete(path: str | Path, promised: int, received: int) -> None:
