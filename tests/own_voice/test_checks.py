@@ -7,6 +7,7 @@ from clock_attention.own_voice.checks import (
     Clip,
     english_share,
     require_enough,
+    require_enough_left,
     require_one_speaker,
     require_quiet,
 )
@@ -23,6 +24,15 @@ def clips(text, count=60, seconds=5.0):
 def test_ten_seconds_are_too_little_and_the_sentence_says_how_much_is_needed():
     with pytest.raises(ValueError, match=r"mine: 10 s of speech with text in 1 clip; a voice needs at least 3 minutes"):
         require_enough(clips(ENGLISH, 1, 10.0), "mine")
+
+
+def test_texts_that_fit_nothing_are_too_little_and_the_worst_are_named():
+    left_out = [(f"c{number}", "text mismatch") for number in range(7, 12)]
+    with pytest.raises(
+        ValueError, match=r"mine: 20 s are left .*\. Left out: c7 \(text mismatch\), .* and 2 more; check"
+    ):
+        require_enough_left(20.0, left_out, "mine")
+    require_enough_left(200.0, left_out, "mine")
 
 
 @pytest.mark.parametrize("text", [GERMAN, FRENCH, "Съешь же ещё этих мягких французских булок"])
@@ -57,7 +67,7 @@ def test_several_speakers_are_refused_unless_they_are_known_to_be_one(counts, li
     ids = [f"c{n}" for n in range(len(embeddings))]
     with pytest.raises(ValueError, match="more than one person seems to speak") as refused:
         require_one_speaker(ids, embeddings)
-    assert "say --one-speaker" in str(refused.value)
+    assert "--one-speaker`" in str(refused.value)
     assert "the voice becomes a mixture" in require_one_speaker(ids, embeddings, known=True)[0]
 
 

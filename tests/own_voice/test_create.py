@@ -1,6 +1,8 @@
 """A folder of recordings becomes a voice; killed at any stage and repeated, the same voice."""
 
+import dataclasses
 import hashlib
+import itertools
 import json
 import shutil
 
@@ -8,8 +10,8 @@ import pytest
 import soundfile
 from safetensors.torch import load_file, save_file
 
+from clock_attention.own_voice import checks, fine_tuning
 from clock_attention.own_voice import create as creation
-from clock_attention.own_voice import fine_tuning
 from clock_attention.own_voice.create import STAGES, Creation, create
 from clock_attention.own_voice.order import Order
 from clock_attention.speech.voice.voice import Voice
@@ -154,8 +156,67 @@ def test_corrected_texts_of_the_clips_are_learned(another, recordings, quick, mo
         create(order(recordings, another, quick), quiet=True)
     finally:
         (recordings / "x.wav").unlink()
-    before = another.with_name("me.work") / "metadata.before.csv"
+    before = another.with_name("me.work") / "metadata.before.1.csv"
     assert "Corrected words." in before.read_text()
+    warnings = []
+    create(order(recordings, another, quick), quiet=True, warn=warnings.append)
+    assert "Corrected words." in before.read_text()
+    assert not before.with_name("metadata.before.2.csv").exists()  # nothing was corrected since
+    assert not any("corrected" in warning for warning in warnings)
+
+
+def test_recordings_with_another_date_or_aligner_are_no_other_clips(another, recordings, quick, tmp_path, monkeypatch):
+    log = stages_run(monkeypatch)
+    copy = shutil.copytree(recordings, tmp_path / "mine", copy_function=shutil.copy)
+    create(order(copy, another, quick), quiet=True)
+    assert log == ["gather"]
+    create(order(copy, another, quick, aligner=copy), quiet=True)
+    assert log[1:3] == ["align", "plan"]
+
+
+def test_what_was_deleted_by_hand_is_made_again(another, recordings, quick, monkeypatch):
+    log = stages_run(monkeypatch)
+    (another / "voice.json").unlink()
+    create(order(recordings, another, quick), quiet=True)
+    assert log == ["export", "evaluate"]
+    shutil.rmtree(another.with_name("me.work") / "samples")
+    create(order(recordings, another, quick), quiet=True)
+    assert log == ["export", "evaluate", "evaluate"]
+
+
+def test_a_clip_that_was_deleted_by_hand_is_left_out_and_counted(another, recordings, quick, monkeypatch):
+    log = stages_run(monkeypatch)
+    clip = sorted((another.with_name("me.work") / "clips" / "wavs").iterdir())[0]
+    clip.unlink()
+    found = create(order(recordings, another, quick), quiet=True)
+    assert log[:2] == ["check", "prepare"]
+    assert [row[:2] for row in found["prepare"]["left_out"]] == [[clip.stem, "missing"]]
+
+
+def test_a_voice_that_was_moved_can_be_measured_again(another, recordings, quick, tmp_path, monkeypatch):
+    log = stages_run(monkeypatch)
+    (tmp_path / "there").mkdir()
+    for name in ("me", "me.work"):
+        shutil.move(tmp_path / name, tmp_path / "there" / name)
+    create(order(recordings, tmp_path / "there" / "me", quick, count=1), quiet=True)
+    assert log == ["evaluate"]
+
+
+def test_texts_that_fit_nothing_are_found_before_the_training(recordings, quick, tmp_path, monkeypatch):
+    real, calls = creation.Aligner.align_phonemes, itertools.count()
+
+    def fits_mostly(*arguments):
+        return dataclasses.replace(real(*arguments), **({} if next(calls) < 6 else {"score": -9.0, "fits": False}))
+
+    seconds = sum(soundfile.info(path).duration for path in recordings.glob("*.wav"))
+    monkeypatch.setattr(checks, "FEWEST_SECONDS", seconds - 0.5)
+    monkeypatch.setattr(creation.Aligner, "align_phonemes", fits_mostly)
+    monkeypatch.setattr(Creation, "train", lambda *_: pytest.fail("too late"))
+    for _ in range(2):
+        with pytest.raises(
+            ValueError, match=r"\d s are left .* Left out: grammar3-\d+ \(.*, grammar3-\d+ \([^,]*\); check"
+        ):
+            create(order(recordings, tmp_path / "me", quick), quiet=True)
 
 
 def test_interrupted_while_timing_the_steps_nothing_is_planned(recordings, quick, tmp_path, monkeypatch):

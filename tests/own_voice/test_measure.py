@@ -22,6 +22,16 @@ def test_recordings_are_those_that_training_has_not_seen(tmp_path):
     assert held_out(tiny_store(tmp_path / "plain")) == list(range(40))[-measure.HELD_OUT :]
 
 
+def test_recordings_whose_texts_did_not_fit_are_not_compared_with(tmp_path):
+    store = tiny_store(tmp_path / "timed", timed=True)
+    for row in store.utterances:
+        if row.split != "train" or row.id == store.utterances[0].id:
+            object.__setattr__(row, "durations", None)
+    found = held_out(store)
+    assert len(found) == measure.HELD_OUT
+    assert all(store.utterances[item].durations is not None for item in found)
+
+
 def test_what_is_not_installed_is_left_out(monkeypatch):
     def missing(*_):
         raise ModuleNotFoundError("not installed")

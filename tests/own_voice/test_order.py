@@ -25,3 +25,5 @@ def test_impossible_orders_are_refused():
 
 def test_the_work_folder_is_next_to_the_voice():
     assert order().work == Path("voices/me.work")
+    here = Order(Path("mine"), Path("."), "mine").work
+    assert here == Path.cwd().with_name(f"{Path.cwd().name}.work")

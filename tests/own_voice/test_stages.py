@@ -76,3 +76,29 @@ def test_what_an_interrupted_stage_left_is_kept_for_itself_alone(tmp_path):
         with pytest.raises(KeyboardInterrupt):
             Stages(tmp_path / "stages").run("a", inputs, interrupted, own=own)
     assert found == [[], ["part1"], []]
+
+
+def test_killed_while_the_folder_is_emptied_the_stage_is_not_taken_for_done(tmp_path, monkeypatch):
+    own, log = tmp_path / "own", []
+
+    def work():
+        log.append(1)
+        own.mkdir(exist_ok=True)
+        return {}
+
+    Stages(tmp_path / "stages").run("a", 1, work, own=own)
+    with monkeypatch.context() as patch:
+        patch.setattr("shutil.rmtree", lambda *a, **k: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            Stages(tmp_path / "stages").run("a", 2, work, own=own)
+    Stages(tmp_path / "stages").run("a", 1, work, own=own)
+    assert len(log) == 2
+
+
+def test_what_only_checks_is_no_reason_to_repeat_what_follows(tmp_path):
+    log = []
+    for inputs in (1, 2):
+        stages = Stages(tmp_path)
+        stages.run("check", inputs, lambda: log.append("check") or {}, chained=False)
+        stages.run("train", 1, lambda: log.append("train") or {})
+    assert log == ["check", "train", "check"]

@@ -64,6 +64,17 @@ def require_enough(clips: Sequence[Clip], folder: str, left_out: str = "") -> li
     return []
 
 
+def require_enough_left(seconds: float, left_out: Sequence[tuple[str, str]], folder: str) -> None:
+    """Check: enough speech whose texts fit. `left_out`: names and reasons of the other clips."""
+    if seconds < FEWEST_SECONDS:
+        some = ", ".join(f"{name} ({reason})" for name, reason in left_out[:3])
+        more = f" and {len(left_out) - 3} more" if len(left_out) > 3 else ""
+        raise ValueError(
+            f"{folder}: {seconds:.0f} s are left of clips whose texts fit; a voice needs at least "
+            f"{FEWEST_SECONDS / 60:.0f} minutes. Left out: {some}{more}; check that every text belongs to its recording"
+        )
+
+
 def require_quiet(above_noise: float) -> list[str]:
     """Check: warns where the room of the recordings is audible."""
     if above_noise >= NOISY:
@@ -94,7 +105,7 @@ def require_one_speaker(ids: Sequence[str], embeddings: Sequence[Embedding] | No
             return [f"two groups of recordings: {found}; the voice becomes a mixture of both"]
         raise ValueError(
             f"more than one person seems to speak: {found}; keep one speaker's recordings in the folder. If it is one "
-            "person, in different rooms or with different microphones, say --one-speaker"
+            "person, in different rooms or with different microphones: `clock-attention voice create … --one-speaker`"
         )
     odd = [name for name, cosine in zip(ids, vectors @ centre, strict=True) if cosine < ODD_CLIP]
     return [f"does somebody else speak in {', '.join(odd)}? It does not sound like the rest"] if odd else []

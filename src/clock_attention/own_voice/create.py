@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import shutil
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from functools import partial
+from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -21,12 +21,28 @@ from clock_attention.evaluation.prompts import read_prompts
 from clock_attention.evaluation.scoring.recognizers import load_recognizer
 from clock_attention.evaluation.scoring.speaker_similarity import load_encoder
 from clock_attention.files import locked
-from clock_attention.own_voice.checks import Clip, require_enough, require_one_speaker, require_quiet
+from clock_attention.own_voice.checks import (
+    Clip,
+    require_enough,
+    require_enough_left,
+    require_one_speaker,
+    require_quiet,
+)
 from clock_attention.own_voice.fine_tuning import export_own_voice, fine_tuning_config, steps_within
-from clock_attention.own_voice.gather import TRANSCRIPTS, Gathered, Gathering, refuse_among, refuse_inside, why_left_out
+from clock_attention.own_voice.gather import (
+    LONGEST_CLIP,
+    TRANSCRIPTS,
+    Gathered,
+    Gathering,
+    is_corrected,
+    length_of,
+    refuse_among,
+    refuse_inside,
+    why_left_out,
+)
 from clock_attention.own_voice.measure import judges, measure
 from clock_attention.own_voice.order import Order
-from clock_attention.own_voice.report import write_card, write_voice_report
+from clock_attention.own_voice.report import minutes_used, write_card, write_voice_report
 from clock_attention.own_voice.spread import MOST_SPREAD
 from clock_attention.own_voice.stages import StageResult, Stages, digest, digest_of
 from clock_attention.speech.aligner import Aligner
@@ -43,9 +59,11 @@ from clock_attention.speech.corpus.store import FeatureStore, Rejection
 from clock_attention.speech.corpus.store_alignment import align_store
 from clock_attention.speech.training.config import RunConfig
 from clock_attention.speech.training.loop import train
+from clock_attention.speech.training.progress import read_log
 from clock_attention.speech.training.transfer import Start
 from clock_attention.speech.voice.from_run import start_from
 from clock_attention.speech.voice.voice import Voice
+from clock_attention.speech.voice.voice_folder import CARD, WEIGHTS
 
 STAGES = ("gather", "check", "prepare", "align", "plan", "train", "export", "evaluate")
 LISTENED = 48  # clips in which the speaker is compared
@@ -95,15 +113,16 @@ class Creation:
         found: dict[str, Any] = {}
         found["gather"] = stages.run(
             "gather",
-            self.gathered_from(sources, rejected) | {"aligner": aligner},
+            self.gathered_from(sources, rejected, aligner),
             lambda: self.gather(sources, rejected),
             [self.clips / "metadata.csv"],
+            chained=False,
         )
-        texts = digest_of(self.clips / "metadata.csv")  # which may have been corrected
+        clips = digest_of(self.clips)  # whose texts may have been corrected
         listens = installed("resemblyzer")
         found["check"] = stages.run(
             "check",
-            [texts, order.one_speaker, listens],
+            [clips, order.one_speaker, listens],
             lambda: self.check(Gathered(**found["gather"])),
             chained=False,
         )
@@ -111,9 +130,11 @@ class Creation:
             self.warn(warning)
         store = self.store / "store.json"
         found["prepare"] = stages.run(
-            "prepare", [texts, self.start.language.phonemizer], self.prepare, [store], own=self.store
+            "prepare", [clips, self.start.language.phonemizer], self.prepare, [store], own=self.store
         )
         found["align"] = stages.run("align", aligner, self.align)
+        unfit = [(row[0], row[1]) for stage in ("align", "prepare") for row in found[stage]["left_out"]]
+        require_enough_left(60 * minutes_used(found), unfit, str(order.recordings))
         found["plan"] = stages.run("plan", [order.minutes, order.steps, order.threads], self.plan, chained=False)
         config = self.config(found["plan"])
         last = self.run_folder / "checkpoints" / f"step-{config.training.steps:08d}.pt"
@@ -124,32 +145,40 @@ class Creation:
             [last],
             own=self.run_folder,
         )
-        weights = order.out / "model.safetensors"
         found["export"] = stages.run(
-            "export", [order.licence, order.consent, order.blend, MOST_SPREAD], self.export, [weights]
+            "export",
+            [order.licence, order.consent, order.blend, MOST_SPREAD],
+            self.export,
+            [order.out / name for name in (WEIGHTS, CARD)],
         )
         prompts = order.prompts and digest_of(order.prompts)
         found["evaluate"] = stages.run(
-            "evaluate", [prompts, order.count, order.recognizer, judges(), listens], self.evaluate
+            "evaluate",
+            [prompts, order.count, order.recognizer, judges(), listens],
+            self.evaluate,
+            [self.samples / f"{name}_0.flac" for name in ("voice", "recording")],
         )
         write_card(order, found)
         write_voice_report(order, found, self.run_folder / "log.csv", self.samples)
         return found
 
-    def gathered_from(self, sources: list[Source], rejected: list[Rejection]) -> dict[str, Any]:
-        """What the clips depend on, but for the aligner."""
+    def gathered_from(self, sources: list[Source], rejected: list[Rejection], aligner: str) -> dict[str, Any]:
+        """What the clips depend on."""
         foreign = any(Path(source.path).suffix.lower() in FOREIGN for source in sources)
         return {
             "sources": [[source.id, source.text, source.fault, *file_state(source.path)] for source in sources],
             "rejected": [asdict(row) for row in rejected],
             "mel": self.start.language.mel.model_dump(),
             "recognizer": self.order.recognizer if any(map(needs_transcript, sources)) else None,
+            "aligner": aligner if any(map(may_be_cut, sources)) else None,
             "ffmpeg": foreign and shutil.which("ffmpeg") is not None,
         }
 
     def gather(self, sources: list[Source], rejected: list[Rejection]) -> StageResult:
-        if (table := self.clips / "metadata.csv").exists():  # of other recordings; perhaps corrected by hand
-            table.replace(self.order.work / "metadata.before.csv")
+        if is_corrected(self.clips):
+            kept = next(path for n in count(1) if not (path := self.order.work / f"metadata.before.{n}.csv").exists())
+            (self.clips / "metadata.csv").replace(kept)
+            self.warn(f"the recordings are read again, and texts that were corrected by hand are kept in {kept}")
         shutil.rmtree(self.clips, ignore_errors=True)
         gathering = Gathering(
             self.clips,
@@ -161,7 +190,7 @@ class Creation:
         return asdict(gathering.run(sources, rejected, lambda done: self.report("gather", done, len(sources))))
 
     def check(self, gathered: Gathered) -> StageResult:
-        recordings, _ = read_folder(self.clips)
+        recordings = [row for row in read_folder(self.clips)[0] if row.path]  # clips may be deleted by hand, too
         clips = [Clip(row.id, row.text, soundfile.info(row.path).duration) for row in recordings]
         warnings = require_enough(clips, str(self.order.recordings), why_left_out(self.clips))
         warnings += require_quiet(gathered.above_noise)
@@ -206,7 +235,7 @@ class Creation:
             report=report,
         )
         unused = {row.id for row in store.rejected}
-        length = {row.id: soundfile.info(row.path).duration for row in recordings if row.id in unused}
+        length = {row.id: soundfile.info(row.path).duration for row in recordings if row.id in unused and row.path}
         return {
             "utterances": len(store),
             "hours": store.hours,
@@ -241,14 +270,13 @@ class Creation:
         if self.order.steps is not None:
             return {"steps": self.order.steps, "seconds_per_step": None}
         trial = self.config({"steps": TIMED_STEPS + 1}).changed(
-            ["adversarial_from=0", "pictures=0", "validate_every=1000"]
+            ["adversarial_from=0", "pictures=0", "validate_every=1000", "log_every=1"]
         )
         with TemporaryDirectory(prefix="clock-attention-") as folder:
             store, run = FeatureStore.open(self.store), Path(folder) / "run"
-            train_to(1, trial, store, run, start=self.start, max_steps=1, quiet=True)
-            begun = time.monotonic()
-            train_to(1 + TIMED_STEPS, trial, store, run, resume=True, max_steps=TIMED_STEPS, quiet=True)
-            seconds = (time.monotonic() - begun) / TIMED_STEPS
+            train_to(TIMED_STEPS + 1, trial, store, run, start=self.start, quiet=True)
+            first, *_, last = read_log(run / "log.csv")  # the first step compiles
+            seconds = (float(last["seconds"]) - float(first["seconds"])) / TIMED_STEPS
         steps = steps_within(self.order.minutes, seconds, recorded_minutes=60 * store.hours)
         return {"steps": steps, "seconds_per_step": seconds}
 
@@ -289,6 +317,7 @@ class Creation:
             FeatureStore.open(self.store),
             texts,
             self.samples,
+            recordings=self.clips,
             recognizer=order.recognizer,
             report=lambda done: self.report("evaluate", done, len(texts)),
         )
@@ -319,6 +348,12 @@ def find_words(model: Path | None, wave: Wave, rate: int, text: str) -> list[Tim
 def needs_transcript(source: Source) -> bool:
     """While creating a voice: whether a recognizer has to write the text of a recording."""
     return source.text is None and not source.fault
+
+
+def may_be_cut(source: Source) -> bool:
+    """While creating a voice: whether a recording may be long, and its text says where to cut it."""
+    foreign = Path(source.path).suffix.lower() in FOREIGN  # of unknown length
+    return source.text is not None and (foreign or length_of(source.path) > LONGEST_CLIP)
 
 
 def file_state(path: str) -> list[int]:

@@ -36,13 +36,15 @@ def measure(
     texts: Sequence[str],
     samples: Path,
     *,
+    recordings: Path | None = None,
     recognizer: str = "moonshine",
     vocoder: str = "auto",
     report: Callable[[int], None] = lambda done: None,
 ) -> dict[str, Any]:
     """Measure one's own voice: speak texts, compare with recordings not learned from. Writes some of both to `samples`.
 
-    What needs a package that is not installed is left out.
+    `recordings`: their folder, if it has moved since the store was made. What needs a package that is not installed is
+    left out.
     """
     speaker, rate = voice.vocoder(vocoder), voice.language.mel.sample_rate
     samples.mkdir(parents=True, exist_ok=True)
@@ -52,12 +54,12 @@ def measure(
         report(number)
     held_back = held_out(store)
     items = held_back[:HELD_OUT]
-    audio = StoreAudio(store, None)
-    recordings = [with_loudness(audio(item), rate) for item in items]
+    audio = StoreAudio(store, recordings)
+    recorded = [with_loudness(audio(item), rate) for item in items]
     copies = [speaker(store.mel(item)) for item in items[: HELD_OUT // 2]]
     for number, speech in enumerate(spoken[:KEPT]):
         save_sound(samples / f"voice_{number}.flac", speech.audio, rate)
-    for number, wave in enumerate(recordings[:2]):
+    for number, wave in enumerate(recorded[:2]):
         save_sound(samples / f"recording_{number}.flac", wave, rate)
     found: dict[str, Any] = {"sentences": len(texts), "texts": list(texts[:KEPT])}
     found["recorded_texts"] = [store.utterances[item].text for item in items[:2]]
@@ -66,7 +68,7 @@ def measure(
     found["skips"] = int(sum(row["word_skips"] for row in faults))
     found["repeats"] = int(sum(row["word_repeats"] for row in faults))
     found |= opinions([speech.audio for speech in spoken], copies, rate)
-    found |= speaker_similarity([speech.audio for speech in spoken], copies, recordings, rate)
+    found |= speaker_similarity([speech.audio for speech in spoken], copies, recorded, rate)
     found |= mel_movement([speech.mel.numpy() for speech in spoken], [store.mel(item).numpy() for item in held_back])
     return found
 
@@ -77,10 +79,14 @@ def judges() -> list[str]:
 
 
 def held_out(store: FeatureStore) -> list[int]:
-    """For measuring a voice: recordings that training has not seen, or the last ones where there are none."""
+    """For measuring a voice: recordings that training has not seen, or the last ones where there are none.
+
+    Only those that were aligned with their texts, unless none is.
+    """
     items = [*store.split("test"), *store.split("valid")]
-    timed = [item for item in items if store.utterances[item].durations is not None]
-    return timed or list(range(len(store)))[-HELD_OUT:]
+    timed = [item for item in range(len(store)) if store.utterances[item].durations is not None]
+    kept = set(timed)
+    return [item for item in items if item in kept] or (timed or list(range(len(store))))[-HELD_OUT:]
 
 
 def word_errors(texts: Sequence[str], waves: Sequence[Wave], rate: int, recognizer: str) -> dict[str, Any]:

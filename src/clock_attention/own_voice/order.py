@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -44,4 +45,5 @@ class Order:
     @property
     def work(self) -> Path:
         """Beside the voice: what is needed to continue, and to make it again."""
-        return self.out.with_name(f"{self.out.name}.work")
+        out = Path(os.path.abspath(self.out)) if self.out.name in ("", "..") else self.out  # "." has no name
+        return out.with_name(f"{out.name}.work")

@@ -49,6 +49,7 @@ class Stages:
         if not (same and "result" in done and all(output.exists() for output in outputs)):
             interrupted = same and "result" not in done
             if own is not None and not interrupted:
+                path.unlink(missing_ok=True)  # first, since half a folder is not what it says
                 shutil.rmtree(own, ignore_errors=True)
             # Later stages depend on this very run of the work: some of them change what it leaves behind.
             done = {"key": key, "run": done["run"] if interrupted else secrets.token_hex(8)}
