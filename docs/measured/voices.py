@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from measured.writing import interval, made, percent_interval, read, table
+from measured.writing import interval, made, over_seeds, percent_interval, read, table
 
 
 @made
@@ -171,6 +171,32 @@ def kathleen() -> str:
         ["words skipped / repeated, by the alignment", f"{row['skips']} / {row['repeats']}", "", "0 / 0"],
     ]
     return table(["", "voice `kathleen`", "her recordings through the vocoder", "goal"], lines)
+
+
+@made
+def base_voices() -> str:
+    """The same recordings fine-tuned from several voices."""
+    names = {
+        "default": "`default`, one synthetic speaker",
+        "duo": "both speakers, 2,000 further steps",
+        "kathleen": "`kathleen`, one human speaker",
+    }
+    rows = []
+    for base, name in names.items():
+        found = [row for row in read("base_voices")["rows"] if row["base"] == base]
+
+        def measured(key: str, factor: float = 1, digits: int = 2, found: list[dict[str, Any]] = found) -> str:
+            values = [factor * (row[key][0] if isinstance(row[key], list) else row[key]) for row in found]
+            return over_seeds(values, digits)
+
+        skips = sum(row["skips"] + row["repeats"] for row in found)
+        rows.append(
+            [name, measured("wer", 100, 1)]
+            + [measured(key) for key in ("distillmos", "dnsmos", "similarity", "movement", "variance")]
+            + [str(skips)]
+        )
+    heads = ["WER, %", "DistillMOS", "DNSMOS", "similarity", "movement in time", "variance", "skips and repeats"]
+    return table(["begun from", *heads], rows)
 
 
 @made

@@ -55,5 +55,5 @@ def bracketed(row: dict[str, float], digits: int = 1) -> str:
     return f"{row['value']:.{digits}f} [{row['low']:.{digits}f}, {row['high']:.{digits}f}]"
 
 
-def over_seeds(values: Sequence[float]) -> str:
-    return interval((statistics.mean(values), min(values), max(values)))
+def over_seeds(values: Sequence[float], digits: int = 2) -> str:
+    return interval((statistics.mean(values), min(values), max(values)), digits)
