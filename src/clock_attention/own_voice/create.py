@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -30,12 +29,10 @@ from clock_attention.own_voice.checks import (
 )
 from clock_attention.own_voice.fine_tuning import export_own_voice, fine_tuning_config, steps_within
 from clock_attention.own_voice.gather import (
-    LONGEST_CLIP,
     TRANSCRIPTS,
     Gathered,
     Gathering,
     is_corrected,
-    length_of,
     refuse_among,
     refuse_inside,
     why_left_out,
@@ -44,10 +41,11 @@ from clock_attention.own_voice.measure import judges, measure
 from clock_attention.own_voice.order import Order
 from clock_attention.own_voice.report import minutes_used, write_card, write_voice_report
 from clock_attention.own_voice.spread import MOST_SPREAD
-from clock_attention.own_voice.stages import StageResult, Stages, digest, digest_of
+from clock_attention.own_voice.stage_inputs import gathering_inputs, start_digest
+from clock_attention.own_voice.stages import StageResult, Stages, digest_of
 from clock_attention.speech.aligner import Aligner
 from clock_attention.speech.aligner.network import SHIPPED
-from clock_attention.speech.audio.sound_reading import FOREIGN, load_audio
+from clock_attention.speech.audio.sound_reading import load_audio
 from clock_attention.speech.audio.wave import Wave
 from clock_attention.speech.corpus.cutting import TimedWord
 from clock_attention.speech.corpus.feature_extraction import Settings
@@ -113,7 +111,7 @@ class Creation:
         found: dict[str, Any] = {}
         found["gather"] = stages.run(
             "gather",
-            self.gathered_from(sources, rejected, aligner),
+            gathering_inputs(sources, rejected, self.start, order.recognizer, aligner),
             lambda: self.gather(sources, rejected),
             [self.clips / "metadata.csv"],
             chained=False,
@@ -161,18 +159,6 @@ class Creation:
         write_card(order, found)
         write_voice_report(order, found, self.run_folder / "log.csv", self.samples)
         return found
-
-    def gathered_from(self, sources: list[Source], rejected: list[Rejection], aligner: str) -> dict[str, Any]:
-        """What the clips depend on."""
-        foreign = any(Path(source.path).suffix.lower() in FOREIGN for source in sources)
-        return {
-            "sources": [[source.id, source.text, source.fault, *file_state(source.path)] for source in sources],
-            "rejected": [asdict(row) for row in rejected],
-            "mel": self.start.language.mel.model_dump(),
-            "recognizer": self.order.recognizer if any(map(needs_transcript, sources)) else None,
-            "aligner": aligner if any(map(may_be_cut, sources)) else None,
-            "ffmpeg": foreign and shutil.which("ffmpeg") is not None,
-        }
 
     def gather(self, sources: list[Source], rejected: list[Rejection]) -> StageResult:
         if is_corrected(self.clips):
@@ -331,35 +317,10 @@ def train_to(step: int, config: RunConfig, store: FeatureStore, run: Path, **opt
     return path
 
 
-def start_digest(start: Start) -> str:
-    """While creating a voice: what identifies the voice it begins with."""
-    weights = hashlib.sha256()
-    for name, tensor in sorted(start.weights.items()):
-        weights.update(name.encode() + tensor.detach().float().contiguous().numpy().tobytes())
-    return digest([start.name, start.language.model_dump(), weights.hexdigest()])
-
-
 def find_words(model: Path | None, wave: Wave, rate: int, text: str) -> list[TimedWord]:
     """While creating a voice: where the words of a long recording are."""
     found = Aligner.load(model).align(wave, text, sample_rate=rate, posterior=False)
     return [TimedWord(word.start, word.end, word.label) for word in found.words if word.label]
-
-
-def needs_transcript(source: Source) -> bool:
-    """While creating a voice: whether a recognizer has to write the text of a recording."""
-    return source.text is None and not source.fault
-
-
-def may_be_cut(source: Source) -> bool:
-    """While creating a voice: whether a recording may be long, and its text says where to cut it."""
-    foreign = Path(source.path).suffix.lower() in FOREIGN  # of unknown length
-    return source.text is not None and (foreign or length_of(source.path) > LONGEST_CLIP)
-
-
-def file_state(path: str) -> list[int]:
-    """While creating a voice: size and time of a file, by which changes are noticed."""
-    state = Path(path).stat()
-    return [state.st_size, state.st_mtime_ns]
 
 
 @contextmanager
