@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from clock_attention.own_voice import measure
-from clock_attention.own_voice.measure import held_out, mel_movement, opinions, word_errors
+from clock_attention.own_voice.measure import different_texts, held_out, mel_movement, opinions, word_errors
 from tests.speech.corpora import tiny_store
 
 
@@ -30,6 +30,11 @@ def test_recordings_whose_texts_did_not_fit_are_not_compared_with(tmp_path):
     found = held_out(store)
     assert len(found) == measure.HELD_OUT
     assert all(store.utterances[item].durations is not None for item in found)
+
+
+def test_the_page_shows_a_sentence_once():
+    assert different_texts(["One.", "One.", "Two.", "One.", "Three."]) == [0, 2]
+    assert different_texts(["One.", "One."]) == [0]
 
 
 def test_what_is_not_installed_is_left_out(monkeypatch):

@@ -26,6 +26,7 @@ from clock_attention.speech.voice.voice import Voice
 
 HELD_OUT = 12  # recordings that the voice is compared with by ear; their mels with all that were held out
 KEPT = 6  # sentences on the page
+SHOWN = 2  # recordings on the page
 JUDGES = ("distillmos", "speechmos", "moonshine-voice", "faster-whisper")
 MEASURES = ("wer", "distillmos", "dnsmos", "similarity", "movement", "bins", "variance")
 
@@ -59,10 +60,11 @@ def measure(
     copies = [speaker(store.mel(item)) for item in items[: HELD_OUT // 2]]
     for number, speech in enumerate(spoken[:KEPT]):
         save_sound(samples / f"voice_{number}.flac", speech.audio, rate)
-    for number, wave in enumerate(recorded[:2]):
-        save_sound(samples / f"recording_{number}.flac", wave, rate)
+    shown = different_texts([store.utterances[item].text for item in items])
+    for number, place in enumerate(shown):
+        save_sound(samples / f"recording_{number}.flac", recorded[place], rate)
     found: dict[str, Any] = {"sentences": len(texts), "texts": list(texts[:KEPT])}
-    found["recorded_texts"] = [store.utterances[item].text for item in items[:2]]
+    found["recorded_texts"] = [store.utterances[items[place]].text for place in shown]
     found |= word_errors(texts, [speech.audio for speech in spoken], rate, recognizer)
     faults = [measures_of(utterance) for speech in spoken for utterance in speech.utterances]
     found["skips"] = int(sum(row["word_skips"] for row in faults))
@@ -87,6 +89,11 @@ def held_out(store: FeatureStore) -> list[int]:
     timed = [item for item in range(len(store)) if store.utterances[item].durations is not None]
     kept = set(timed)
     return [item for item in items if item in kept] or (timed or list(range(len(store))))[-HELD_OUT:]
+
+
+def different_texts(texts: Sequence[str]) -> list[int]:
+    """For the page of a voice: the first recordings of different texts, since many readers repeat their sentences."""
+    return sorted({text: place for place, text in reversed(list(enumerate(texts)))}.values())[:SHOWN]
 
 
 def word_errors(texts: Sequence[str], waves: Sequence[Wave], rate: int, recognizer: str) -> dict[str, Any]:
