@@ -17,6 +17,7 @@ from selenium.webdriver.common.actions.interaction import POINTER_TOUCH  # noqa:
 from selenium.webdriver.common.actions.pointer_input import PointerInput  # noqa: E402
 
 from clock_attention.app.page import LOOK, guarded, page  # noqa: E402
+from clock_attention.speech.model import aligned  # noqa: E402
 
 TEXT = "The birch canoe slid, slowly."
 SRT = """1
@@ -45,6 +46,12 @@ def wait(condition, what, seconds=200):
 
 @pytest.fixture(scope="module")
 def url(speaker):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(aligned, "SHORTEST_SILENCE", 1.0)  # so that a voice of random weights makes silences, too
+        yield from launched(speaker)
+
+
+def launched(speaker):
     speaker.files(speaker.speak(TEXT, decoding="parallel"))  # loads and compiles what the first visitor would wait for
     blocks = page(speaker)
     _, url, _ = blocks.launch(prevent_thread_lock=True, quiet=True, **{**LOOK, **guarded("127.0.0.1")})
