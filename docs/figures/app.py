@@ -16,9 +16,10 @@ from selenium.webdriver.common.action_chains import ActionChains
 from clock_attention.app.page import LOOK, page
 from clock_attention.app.speaker import Speaker
 from clock_attention.speech.voice import Voice
+from clock_attention.speech.voice.voice_folder import shipped_voices
 
 HERE = Path(__file__).parent
-speaker = Speaker(Voice.load(sys.argv[1] if len(sys.argv) > 1 else "default"))
+speaker = Speaker(Voice.load(sys.argv[1] if len(sys.argv) > 1 else "default"), others=shipped_voices())
 _, url, _ = page(speaker).launch(prevent_thread_lock=True, quiet=True, **LOOK)
 options = webdriver.ChromeOptions()
 options.binary_location = shutil.which("chromium")

@@ -1,5 +1,6 @@
 """Voices for the page."""
 
+import json
 import shutil
 
 import pytest
@@ -18,10 +19,20 @@ def voice(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def speaker(voice):
+def ann(tmp_path_factory):
+    """The voice of a person, without an autoregressive decoder."""
+    folder = tiny_aligned_voice(tmp_path_factory.mktemp("app") / "ann", decoder_width=12)
+    card = json.loads((folder / "voice.json").read_text())
+    card["provenance"] |= {"licence": "CC0", "corpus": "Ann's recordings", "consent": "she recorded herself"}
+    (folder / "voice.json").write_text(json.dumps(card))
+    return folder
+
+
+@pytest.fixture(scope="session")
+def speaker(voice, ann):
     from clock_attention.app.speaker import Speaker
 
-    speaker = Speaker(voice, vocoder="griffin-lim")
+    speaker = Speaker(voice, others={"ann": ann}, vocoder="griffin-lim")
     yield speaker
     speaker.close()
 

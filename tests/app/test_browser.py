@@ -142,6 +142,9 @@ class Visitor:
 
     def drag(self, selector, pixels, touch=False):
         """Take a grip and move it."""
+        # The figure comes last, and the page jumps with it if it is scrolled.
+        wait(lambda: self.script("return (document.querySelector('#figure img') || {}).complete"), "the figure")
+        wait(lambda: self.find("#textgrid:not([disabled])"), "the end of the work")
         grip = wait(lambda: self.find(f"#spoken .clock-grips i{selector}"), selector)[0]
         arrange = "arguments[0].scrollIntoView({block: 'center', inline: 'center', behavior: 'instant'})"
         self.script(arrange, grip)
@@ -221,6 +224,23 @@ def test_a_visitor_speaks_a_text_changes_the_pace_and_downloads_timestamps(brows
     sent = [json.loads(entry["message"])["message"] for entry in browser.get_log("performance")]
     asked = [m["params"]["request"]["url"] for m in sent if m["method"] == "Network.requestWillBeSent"]
     assert [address for address in asked if not address.startswith((url, "data:", "blob:", "chrome:"))] == []
+
+
+@pytest.mark.parametrize("browser", [DESK, PHONE], indirect=True)
+def test_another_voice_is_chosen_and_speaks(browser, url):
+    visitor = Visitor(browser, url)
+    decodings = "return [...document.querySelectorAll('#decoding label')].map((label) => label.textContent.trim())"
+    assert visitor.script(decodings) == ["parallel", "autoregressive"]
+    visitor.press("#voice input")
+    wait(lambda: visitor.find("#voice [role=option]"), "the voices")
+    assert [option.get_attribute("aria-label") for option in visitor.find("#voice [role=option]")] == ["voice", "ann"]
+    visitor.press("#voice [role=option][aria-label=ann]")
+    wait(lambda: "she recorded herself" in visitor.find("#about")[0].text, "whose voice it is")
+    wait(lambda: visitor.script(decodings) == ["parallel"], "its only decoder")
+    assert visitor.overflow() == []
+    visitor.type_into("#text textarea", TEXT)
+    visitor.speak()
+    assert [label for label, *_ in visitor.words()] == ["The", "birch", "canoe", "slid", "slowly"]
 
 
 @pytest.mark.parametrize(("browser", "touch"), [(DESK, False), (PHONE, True)], indirect=["browser"])

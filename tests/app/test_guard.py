@@ -69,10 +69,11 @@ def test_nothing_can_be_uploaded_and_nothing_large_sent(server):
     assert ask(server, "POST", "/gradio_api/queue/join", body=pieces, headers=headers)[0] in (400, 413)
 
 
-def speak(server, session, *data):
+def speak(server, session, text):
     """Put a request into the queue."""
+    data = [text, 1.0, "", "parallel", "voice"]
     config = json.loads(ask(server, "GET", "/config")[1])
-    place = next(one["id"] for one in config["dependencies"] if len(one["inputs"]) == 4)
+    place = next(one["id"] for one in config["dependencies"] if len(one["inputs"]) == len(data))
     request = json.dumps({"data": data, "fn_index": place, "session_hash": session})
     headers = {"Content-Type": "application/json"}
     return ask(server, "POST", "/gradio_api/queue/join", body=request, headers=headers)
@@ -83,8 +84,9 @@ def events(server, session):
 
 
 def test_a_text_that_would_last_too_long_is_refused_before_it_is_spoken(server, speaker, monkeypatch):
-    monkeypatch.setattr(speaker, "voices", {"parallel": unspoken(speaker.voices["parallel"])})
-    assert speak(server, "long", "9" * 600, 1.0, "", "parallel")[0] == 200
+    decoders = speaker.decoders()
+    monkeypatch.setitem(decoders, "parallel", unspoken(decoders["parallel"]))
+    assert speak(server, "long", "9" * 600)[0] == 200
     assert f"more than {LONGEST:g} seconds" in events(server, "long")
 
 
@@ -94,7 +96,7 @@ def test_refused_requests_keep_no_memory(server, speaker):
 
     def refuse(first, last):
         for number in range(first, last):
-            assert speak(server, f"again-{number}", "9" * 600, 1.0, "", "parallel")[0] == 200
+            assert speak(server, f"again-{number}", "9" * 600)[0] == 200
             assert "seconds" in events(server, f"again-{number}")
 
     refuse(0, 5)  # what is loaded once
@@ -130,7 +132,7 @@ def test_work_stops_when_no_client_waits_for_it(server, speaker, monkeypatch):
             yield speech
 
     monkeypatch.setattr(speaker, "speak_in_steps", slow)
-    assert speak(server, "gone", "One.", 1.0, "", "parallel")[0] == 200
+    assert speak(server, "gone", "One.")[0] == 200
     connection = http.client.HTTPConnection(*server, timeout=60)
     connection.request("GET", "/gradio_api/queue/data?session_hash=gone")
     answer = connection.getresponse()
@@ -167,7 +169,7 @@ def test_files_of_requests_go_with_the_program(tmp_path, monkeypatch):
 
 
 def test_copies_lie_in_the_folder_that_is_removed(server, speaker):
-    assert speak(server, "files", "One.", 1.0, "", "parallel")[0] == 200
+    assert speak(server, "files", "One.")[0] == 200
     assert "process_completed" in events(server, "files")
     assert list(speaker.cache.rglob("speech.wav"))
 

@@ -11,6 +11,7 @@ import soundfile
 from clock_attention.app import speaker as speaker_module
 from clock_attention.app.player import player
 from clock_attention.app.speaker import LONGEST, LONGEST_TRACK, MOST_SUBTITLES, Dubbed, Speaker
+from clock_attention.speech.voice.voice_folder import VoiceError
 
 TEXT = "The birch canoe slid, slowly."
 SRT = "1\n00:00:00,500 --> 00:00:02,000\nHello there.\n\n2\n00:00:02,300 --> 00:00:02,700\nMuch too long for this.\n"
@@ -39,15 +40,38 @@ def test_pace_and_duration_set_the_length(speaker, speech):
 
 
 def test_the_other_decoder_is_found(speaker):
-    assert speaker.decodings == ["parallel", "autoregressive"]
+    assert speaker.decodings() == ["parallel", "autoregressive"]
     assert speaker.speak("Hello.", decoding="autoregressive").utterances[0].stopped_by_itself is not None
     assert speaker.adjustable("parallel")
     assert not speaker.adjustable("autoregressive")
 
 
+def test_another_voice_speaks_and_says_whose_it_is(speaker):
+    assert speaker.voices == ["voice", "ann"]
+    assert speaker.decodings("ann") == ["parallel"]
+    assert "CC0. It learned from: Ann's recordings. The speaker's consent: she recorded herself." in speaker.about(
+        "ann"
+    )
+    ours, theirs = (speaker.speak(TEXT, decoding="parallel", voice=name) for name in ("voice", "ann"))
+    assert len(ours.mel) != len(theirs.mel) or not np.array_equal(ours.mel, theirs.mel)
+    *_, (again, _) = speaker.speak_again_in_steps(dragged(theirs), decoding="parallel", voice="ann")
+    assert len(again.mel) == len(theirs.mel)
+    *_, dubbed = speaker.dub_in_steps(SRT, fastest=1.5, voice="ann")
+    assert isinstance(dubbed, Dubbed)
+
+
+def test_voices_are_loaded_when_they_are_chosen(voice, tmp_path):
+    speaker = Speaker(voice, others={"gone": tmp_path, "voice": tmp_path, "same": voice.path}, vocoder="griffin-lim")
+    assert speaker.voices == ["voice", "gone"]
+    with pytest.raises(VoiceError, match="not a voice"):
+        speaker.speak(TEXT, decoding="parallel", voice="gone")
+    speaker.close()
+
+
 @pytest.mark.parametrize(
     ("request_", "complaint"),
     [
+        ({"text": TEXT, "voice": "nobody"}, "no voice 'nobody'"),
         ({"text": "word " * 200}, "600 at a time"),
         ({"text": ""}, "nothing to say"),
         ({"text": "😀"}, "nothing to say"),

@@ -89,33 +89,60 @@ def page(speaker: Speaker) -> gr.Blocks:
     with gr.Blocks(title="Clock attention", analytics_enabled=False, delete_cache=(600, 3600)) as blocks:
         gr.Markdown(
             "# Clock attention\nTwo clocks run, one over the text and one over the speech; where they meet, a phoneme "
-            f"is spoken. Choose how long it takes.\n\nThe voice's licence: {speaker.licence}."
+            "is spoken. Choose how long it takes."
         )
+        voice, about = voice_choice(speaker)
         with gr.Tab("Speak"):
-            speak_tab(speaker)
+            decoding = speak_tab(speaker, voice)
         with gr.Tab("Compare paces"):
-            compare_tab(speaker)
+            compared = compare_tab(speaker, voice)
         with gr.Tab("Subtitles"):
-            subtitles_tab(speaker)
+            subtitles_tab(speaker, voice)
+
+        def choose(name: str) -> tuple[Any, ...]:
+            with errors_shown():
+                return speaker.about(name), *(gr.Radio(**decodings_of(speaker, name)) for _ in range(2))
+
+        voice.change(choose, voice, [about, decoding, compared], **SHARED)
     return blocks.queue(max_size=WAITING)
 
 
-def speak_tab(speaker: Speaker) -> None:
-    """The tab of the web page that speaks a text, and speaks again after words were dragged."""
+def voice_choice(speaker: Speaker) -> tuple[gr.Dropdown, gr.Markdown]:
+    """The web page's choice of the voice, for all tabs, and what is to be known of it."""
+    with gr.Row(equal_height=True, elem_classes="clock-voice"):
+        voices = speaker.voices
+        voice = gr.Dropdown(
+            voices,
+            value=voices[0],
+            label="Voice",
+            filterable=False,
+            visible=len(voices) > 1,
+            scale=1,
+            min_width=160,
+            elem_id="voice",
+        )
+        with gr.Column(scale=4, min_width=240):
+            about = gr.Markdown(speaker.about(), elem_id="about")
+    return voice, about
 
-    def speak(text: str, pace: float, duration: str, decoding: str) -> Iterator[tuple[Any, ...]]:
+
+def speak_tab(speaker: Speaker, voice: gr.Dropdown) -> gr.Radio:
+    """The tab of the web page that speaks a text, and speaks again after words were dragged; its choice of decoding."""
+
+    def speak(text: str, pace: float, duration: str, decoding: str, voice: str) -> Iterator[tuple[Any, ...]]:
         with errors_shown():
-            yield from shown(speaker.speak_in_steps(text, decoding=decoding, pace=pace, duration=duration), decoding)
+            steps = speaker.speak_in_steps(text, voice=voice, decoding=decoding, pace=pace, duration=duration)
+            yield from shown(steps, voice, decoding)
 
-    def speak_again(times: str) -> Iterator[tuple[Any, ...]]:
+    def speak_again(times: str, voice: str) -> Iterator[tuple[Any, ...]]:
         with errors_shown():
-            decoding = speaker.decodings[0]
-            yield from shown(speaker.speak_again_in_steps(times, decoding=decoding), decoding)
+            decoding = speaker.decodings(voice)[0]
+            yield from shown(speaker.speak_again_in_steps(times, voice=voice, decoding=decoding), voice, decoding)
 
-    def shown(steps: Iterable[Step], decoding: str) -> Iterator[tuple[Any, ...]]:
+    def shown(steps: Iterable[Step], voice: str, decoding: str) -> Iterator[tuple[Any, ...]]:
         label, plays = "Speech with its words and phonemes", "begins"
         for speech, complete in steps:
-            adjustable = complete and speaker.adjustable(decoding)
+            adjustable = complete and speaker.adjustable(decoding, voice)
             # Heard while the rest is made. The files that can be downloaded are of another text until then.
             yield player(speech, label, plays, adjustable=adjustable), gr.skip(), *downloads()
             plays = "continues"
@@ -150,20 +177,22 @@ def speak_tab(speaker: Speaker) -> None:
     # Hidden: edges.js presses the button and hands over what was dragged.
     times, again = gr.Textbox(visible="hidden"), gr.Button(visible="hidden", elem_id="again")
     outputs = [spoken, figure, sound, timestamps]
-    gr.on([button.click, duration.submit], speak, [text, pace, duration, decoding], outputs, **SHARED)
+    gr.on([button.click, duration.submit], speak, [text, pace, duration, decoding, voice], outputs, **SHARED)
     # "multiple": dragged again while the last figure is still drawn, it is spoken after that, and not forgotten.
-    again.click(speak_again, times, outputs, js="() => window.clockTimes", trigger_mode="multiple", **SHARED)
+    drawn = "(times, voice) => [window.clockTimes, voice]"
+    again.click(speak_again, [times, voice], outputs, js=drawn, trigger_mode="multiple", **SHARED)
+    return decoding
 
 
-def compare_tab(speaker: Speaker) -> None:
-    """The tab of the web page that speaks one text at several paces."""
+def compare_tab(speaker: Speaker, voice: gr.Dropdown) -> gr.Radio:
+    """The tab of the web page that speaks one text at several paces; its choice of decoding."""
 
-    def compare(text: str, decoding: str) -> Iterator[tuple[Any, ...]]:
+    def compare(text: str, decoding: str, voice: str) -> Iterator[tuple[Any, ...]]:
         with errors_shown():
             players: list[Any] = []
             for name, mpr in PACES.items():
                 players.append("")
-                for speech, _ in speaker.speak_in_steps(text, decoding=decoding, mpr=mpr):
+                for speech, _ in speaker.speak_in_steps(text, voice=voice, decoding=decoding, mpr=mpr):
                     players[-1] = player(speech, f"{name}, {mpr:g} frames per phoneme")
                     yield (*players, *(gr.skip(),) * (len(PACES) - len(players)))
 
@@ -180,15 +209,16 @@ def compare_tab(speaker: Speaker) -> None:
     for name, mpr in PACES.items():
         gr.Markdown(f"### {name.capitalize()}: {mpr:g} frames per phoneme")
         players.append(gr.HTML(elem_id=f"player-{name}", min_height=40))
-    button.click(compare, [same, compared], players, **SHARED)
+    button.click(compare, [same, compared, voice], players, **SHARED)
+    return compared
 
 
-def subtitles_tab(speaker: Speaker) -> None:
+def subtitles_tab(speaker: Speaker, voice: gr.Dropdown) -> None:
     """The tab of the web page that dubs subtitles."""
 
-    def dub(subtitles: str, fastest: float) -> Iterator[tuple[Any, ...]]:
+    def dub(subtitles: str, fastest: float, voice: str) -> Iterator[tuple[Any, ...]]:
         with errors_shown():
-            for step in speaker.dub_in_steps(subtitles, fastest=fastest):
+            for step in speaker.dub_in_steps(subtitles, fastest=fastest, voice=voice):
                 if isinstance(step, Dubbed):
                     yield dubbed_player(step, fastest), step.picture, *downloads(step.sound, step.report)
                 else:
@@ -225,7 +255,7 @@ def subtitles_tab(speaker: Speaker) -> None:
     timeline = picture("Timeline", "timeline")
     load = gr.Button(visible="hidden", elem_id="subtitles-load")  # pressed by subtitles.js
     load.click(None, None, subtitles, js="() => window.clockSubtitles", api_visibility="private")
-    button.click(dub, [subtitles, fastest], [dubbed, timeline, sound, report], **SHARED)
+    button.click(dub, [subtitles, fastest, voice], [dubbed, timeline, sound, report], **SHARED)
 
 
 def downloads(*files: str) -> Iterator[gr.DownloadButton]:
@@ -250,9 +280,14 @@ def picture(label: str, elem_id: str) -> gr.Image:
 
 def decoding_choice(speaker: Speaker, elem_id: str) -> gr.Radio:
     """The web page's choice between parallel and autoregressive decoding."""
-    alone = len(speaker.decodings) == 1
-    info = "the only one of this voice" if alone else "autoregressive: ends by itself"
-    return gr.Radio(speaker.decodings, value=speaker.decodings[0], label="Decoding", info=info, elem_id=elem_id)
+    return gr.Radio(**decodings_of(speaker), label="Decoding", elem_id=elem_id)
+
+
+def decodings_of(speaker: Speaker, voice: str = "") -> dict[str, Any]:
+    """For the web page's choice of decoding: the decoders of a voice, the first one chosen."""
+    found = speaker.decodings(voice)
+    info = "the only one of this voice" if len(found) == 1 else "autoregressive: ends by itself"
+    return {"choices": found, "value": found[0], "info": info}
 
 
 STATIC = Path(__file__).parent / "static"

@@ -8,7 +8,7 @@ import shutil
 import tempfile
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -81,25 +81,48 @@ class Times(NamedTuple):
 class Speaker:
     """Serves the web page: checks requests, speaks, keeps the files of the most recent ones."""
 
-    def __init__(self, voice: Voice, *, vocoder: str = "auto", most_characters: int = MOST_CHARACTERS) -> None:
+    def __init__(
+        self,
+        voice: Voice,
+        *,
+        others: Mapping[str, Path] | None = None,
+        vocoder: str = "auto",
+        most_characters: int = MOST_CHARACTERS,
+    ) -> None:
+        """`others`: folders of voices by name that the page offers as well. Each is loaded when it is first chosen."""
         self.vocoder = vocoder
         self.most_characters = most_characters
-        self.voices: dict[str, Voice] = {voice.card.model.decoding: voice}
-        if AUTOREGRESSIVE not in self.voices:
-            try:
-                self.voices[AUTOREGRESSIVE] = voice.with_decoding(AUTOREGRESSIVE)
-            except VoiceError:
-                logger.info("%s has no autoregressive decoder", voice.path)
+        first = voice.path.name
+        self._loaded = {first: decoders_of(voice)}
+        self._others = {
+            name: folder for name, folder in (others or {}).items() if name != first and folder != voice.path
+        }
         self._root = temporary_folder("app")
         self._folders: deque[Path] = deque()
 
     @property
-    def licence(self) -> str:
-        return next(iter(self.voices.values())).card.provenance.licence
+    def voices(self) -> list[str]:
+        """The names of the voices that the page offers; the first one speaks unless another is chosen."""
+        return list(dict.fromkeys([*self._loaded, *self._others]))
 
-    @property
-    def decodings(self) -> list[str]:
-        return list(self.voices)
+    def decoders(self, voice: str = "") -> dict[str, Voice]:
+        """A voice with each of the decoders that it has, by their names; without a name, the first voice."""
+        voice = voice or self.voices[0]
+        if voice not in self._loaded:
+            if voice not in self._others:
+                raise ValueError(f"There is no voice {voice!r} on this page.")
+            self._loaded[voice] = decoders_of(Voice.load(self._others[voice]))
+        return self._loaded[voice]
+
+    def decodings(self, voice: str = "") -> list[str]:
+        """The names of a voice's decoders, the usual one first."""
+        return list(self.decoders(voice))
+
+    def about(self, voice: str = "") -> str:
+        """What listeners should know of a voice: its licence, whose it is, and what that person agreed to."""
+        provenance = next(iter(self.decoders(voice).values())).card.provenance
+        consent = f" The speaker's consent: {provenance.consent}." if provenance.consent else ""
+        return f"The voice's licence: {provenance.licence}. It learned from: {provenance.corpus}.{consent}"
 
     @property
     def cache(self) -> Path:
@@ -114,13 +137,20 @@ class Speaker:
         *_, last = self.speak_in_steps(text, **options)
         return last.speech
 
-    def adjustable(self, decoding: str) -> bool:
+    def adjustable(self, decoding: str, voice: str = "") -> bool:
         """Whether the words of this decoder's speech can be given other times."""
-        voice = self.voices[decoding]
-        return isinstance(voice.model, AlignedModel) and voice.language.prosody is not None
+        chosen = self.decoders(voice)[decoding]
+        return isinstance(chosen.model, AlignedModel) and chosen.language.prosody is not None
 
     def speak_in_steps(
-        self, text: str, *, decoding: str, pace: float = 1.0, duration: str = "", mpr: float | None = None
+        self,
+        text: str,
+        *,
+        decoding: str,
+        voice: str = "",
+        pace: float = 1.0,
+        duration: str = "",
+        mpr: float | None = None,
     ) -> Iterator[Step]:
         """All that has been spoken, after each sentence: it can be heard, and whoever waits no longer can leave.
 
@@ -131,22 +161,22 @@ class Speaker:
             length = {"mpr": mpr}
         elif duration.strip():
             length = {"duration": within_limit(duration)}
-        return self._stream(text, decoding, length)
+        return self._stream(text, voice, decoding, length)
 
-    def speak_again_in_steps(self, given: str, *, decoding: str) -> Iterator[Step]:
+    def speak_again_in_steps(self, given: str, *, decoding: str, voice: str = "") -> Iterator[Step]:
         """The text and times that a player sends after its words have been dragged, exact to the frame."""
         times = Times.of(given)
-        return self._stream(times.text, decoding, {"timeline": times.timeline})
+        return self._stream(times.text, voice, decoding, {"timeline": times.timeline})
 
-    def _stream(self, text: str, decoding: str, length: dict[str, Any]) -> Iterator[Step]:
+    def _stream(self, text: str, name: str, decoding: str, length: dict[str, Any]) -> Iterator[Step]:
         if len(text) > self.most_characters:
             raise ValueError(
                 f"This text has {len(text):,} characters; the page takes {self.most_characters:,} at a time. "
                 "`clock-attention speak` reads texts of any length."
             )
-        if decoding not in self.voices:
+        voice = self.decoders(name).get(decoding)
+        if voice is None:
             raise ValueError(f"This voice has no {decoding} decoder.")
-        voice = self.voices[decoding]
         request = Request.of(text, most_seconds=LONGEST, lexicon=voice.lexicon, **length)
         pieces: list[Speech] = []
         end = time.monotonic() + LONGEST_WORK
@@ -174,7 +204,7 @@ class Speaker:
             shutil.rmtree(self._folders.popleft(), ignore_errors=True)
         return folder
 
-    def dub_in_steps(self, subtitles: str, *, fastest: float) -> Iterator[tuple[int, int] | Dubbed]:
+    def dub_in_steps(self, subtitles: str, *, fastest: float, voice: str = "") -> Iterator[tuple[int, int] | Dubbed]:
         """How many cues of how many are spoken, again and again, and at last the files."""
         if len(subtitles) > MOST_SUBTITLES:
             raise ValueError(f"These subtitles have {len(subtitles):,} characters; the page takes {MOST_SUBTITLES:,}.")
@@ -185,13 +215,13 @@ class Speaker:
                 f"These subtitles have {len(cues):,} cues and last {seconds:,.0f} seconds; the page takes {MOST_CUES} "
                 f"cues and {LONGEST_TRACK:g} seconds. `clock-attention dub` takes files of any length."
             )
-        decoding = next((name for name in self.voices if name != AUTOREGRESSIVE), None)
-        if decoding is None:
+        chosen = next((found for name, found in self.decoders(voice).items() if name != AUTOREGRESSIVE), None)
+        if chosen is None:
             raise ValueError("An autoregressive voice cannot promise a duration: subtitles need a parallel one.")
         folder = self._folder()
         sound, report, picture = (folder / name for name in ("dubbed.wav", "report.json", "timeline.png"))
         options = DubOptions(vocoder=self.vocoder, delivery=Delivery(fastest=fastest))
-        steps = dub_in_steps(cues, sound, options, self.voices[decoding])
+        steps = dub_in_steps(cues, sound, options, chosen)
         end = time.monotonic() + LONGEST_WORK
         finished = 0
         while True:
@@ -207,6 +237,17 @@ class Speaker:
         save_report(reports, report, fastest)
         save_timeline(reports, picture, fastest)
         yield Dubbed(reports, seconds, str(sound), str(report), str(picture))
+
+
+def decoders_of(voice: Voice) -> dict[str, Voice]:
+    """For the web page: a voice as it is, and for autoregressive decoding where it can."""
+    found = {voice.card.model.decoding: voice}
+    if AUTOREGRESSIVE not in found:
+        try:
+            found[AUTOREGRESSIVE] = voice.with_decoding(AUTOREGRESSIVE)
+        except VoiceError:
+            logger.info("%s has no autoregressive decoder", voice.path)
+    return found
 
 
 def within_limit(duration: str) -> float:

@@ -10,10 +10,13 @@ import typer
 from clock_attention.app.page import LOOK, guarded, page
 from clock_attention.app.speaker import MOST_CHARACTERS, Speaker
 from clock_attention.speech.voice.voice import Voice
+from clock_attention.speech.voice.voice_folder import shipped_voices
 
 
 def app(
-    voice: Annotated[str, typer.Option(help="Folder of a voice; default is the one in the package.")] = "default",
+    voice: Annotated[
+        str, typer.Option(help="Name or folder of the voice to begin with. Those of the package can be chosen, too.")
+    ] = "default",
     host: Annotated[str, typer.Option(help="0.0.0.0 lets other machines in.")] = "127.0.0.1",
     port: Annotated[int | None, typer.Option(min=0, max=65535, help=r"\[default: first free from 7860]")] = None,
     vocoder: Annotated[str, typer.Option(help="As in `clock-attention speak`.")] = "auto",
@@ -28,10 +31,11 @@ def app(
     It is for this machine only, unless told otherwise.
     """
     try:
-        speaker = Speaker(Voice.load(voice), vocoder=vocoder, most_characters=most_characters)
+        first, others = Voice.load(voice), shipped_voices()
+        speaker = Speaker(first, others=others, vocoder=vocoder, most_characters=most_characters)
         with closing(speaker):
             # Loads and compiles everything, and says what is wrong with the vocoder, before the first visitor comes.
-            speaker.files(speaker.speak("Ready.", decoding=speaker.decodings[0]))
+            speaker.files(speaker.speak("Ready.", decoding=speaker.decodings()[0]))
             options = {**LOOK, **guarded(host, allow_host or [])}
             page(speaker).launch(server_port=port, inbrowser=browser, **options)
     except (ValueError, OSError, ImportError) as error:

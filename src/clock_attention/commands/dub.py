@@ -37,7 +37,7 @@ def dub(
     stems: Annotated[Path | None, typer.Option(help="Also keep a sound file for every cue, in this folder.")] = None,
     report: Annotated[Path | None, typer.Option(help="Write a report on every cue: .json, or .txt.")] = None,
     plot: Annotated[Path | None, typer.Option(help="Draw the timeline: .png, .svg or .pdf.")] = None,
-    voice: Annotated[str, typer.Option(help="Folder of a voice; default is the one in the package.")] = "default",
+    voice: Annotated[str, typer.Option(help="Name or folder; `clock-attention voices` lists them.")] = "default",
     speaker: Annotated[
         str | None, typer.Option(help=r"Who speaks, in a voice with several. \[default: the first]")
     ] = None,

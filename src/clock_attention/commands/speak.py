@@ -48,7 +48,7 @@ def speak(
     pause: Annotated[
         float, typer.Option(help="Seconds between sentences, at natural pace; between paragraphs 2.5 times as many.")
     ] = 0.45,
-    voice: Annotated[str, typer.Option(help="Folder of a voice; default is the one in the package.")] = "default",
+    voice: Annotated[str, typer.Option(help="Name or folder; `clock-attention voices` lists them.")] = "default",
     speaker: Annotated[
         str | None, typer.Option(help=r"Who speaks, in a voice with several. \[default: the first]")
     ] = None,
