@@ -5,6 +5,7 @@ import json
 import pytest
 from typer.testing import CliRunner
 
+from clock_attention.commands import voice as commands_voice
 from clock_attention.commands.main import app
 from clock_attention.commands.terminal import console
 from tests.speech.voices import tiny_aligned_voice
@@ -29,6 +30,17 @@ def test_wrong_folders_get_a_sentence_and_nothing_is_written(tmp_path, folder, m
     assert result.exit_code == 1
     assert message in result.output
     assert [path.name for path in tmp_path.iterdir()] == ["empty"]
+
+
+def test_every_stage_is_named_when_it_begins_where_there_is_no_terminal(monkeypatch):
+    said = []
+    monkeypatch.setattr(commands_voice, "say", said.append)
+    with commands_voice.progress() as report:
+        report("gather", 1, 3)
+        assert said == ["1 of 8: reading recordings (3)"]
+        report("gather", 2, 3)
+        report("align", 1, 2)
+        assert said[1:] == ["4 of 8: aligning (2)"]
 
 
 def test_voices_of_the_package_and_of_folders_are_listed_with_what_is_known(tmp_path, monkeypatch):

@@ -135,10 +135,10 @@ def create(
 
 @contextmanager
 def progress() -> Iterator[OnStageProgress]:
-    """For `voice create`: one line a stage with the time left in it; training shows its own."""
+    """For `voice create`: one line a stage, on a terminal with the time left in it; training shows its own."""
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     stage = ""
-    with Progress(*columns, console=console) as bar:
+    with Progress(*columns, console=console, disable=not console.is_terminal) as bar:
 
         def report(name: str, done: int, of: int) -> None:
             nonlocal stage
@@ -146,6 +146,8 @@ def progress() -> Iterator[OnStageProgress]:
                 stage = name
                 title = f"{STAGES.index(name) + 1} of {len(STAGES)}: {DOING[name]}"
                 bar.add_task(title, total=of)
+                if not console.is_terminal:  # a file of what was said, read while the voice is made
+                    say(f"{title} ({of})")
             bar.update(bar.task_ids[-1], completed=done, total=of)
 
         yield report
