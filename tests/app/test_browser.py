@@ -17,6 +17,8 @@ from selenium.webdriver.common.actions.interaction import POINTER_TOUCH  # noqa:
 from selenium.webdriver.common.actions.pointer_input import PointerInput  # noqa: E402
 
 from clock_attention.app.page import LOOK, guarded, page  # noqa: E402
+from clock_attention.app.player import encoded  # noqa: E402
+from clock_attention.app.speaker import Times  # noqa: E402
 from clock_attention.speech.model import aligned  # noqa: E402
 
 TEXT = "The birch canoe slid, slowly."
@@ -241,6 +243,33 @@ def test_another_voice_is_chosen_and_speaks(browser, url):
     visitor.type_into("#text textarea", TEXT)
     visitor.speak()
     assert [label for label, *_ in visitor.words()] == ["The", "birch", "canoe", "slid", "slowly"]
+
+
+@pytest.mark.parametrize("browser", [DESK], indirect=True)
+def test_dragged_words_are_spoken_by_the_voice_in_the_player_when_another_one_is_chosen(browser, url, speaker):
+    visitor = Visitor(browser, url)
+    visitor.type_into("#text textarea", TEXT)
+    visitor.speak()
+    visitor.press("#voice input")
+    visitor.press("#voice [role=option][aria-label=ann]")
+    wait(lambda: "she recorded herself" in visitor.find("#about")[0].text, "whose voice it is")
+    visitor.drag("[data-begins='2']", -70)
+    visitor.speak_as_drawn()
+    given = Times.of(visitor.script("return window.clockTimes"))
+    assert (given.voice, given.decoding) == ("voice", "parallel")
+    sound = visitor.script("return document.querySelector('#spoken audio').src").partition(",")[2]
+    *_, (theirs, _) = speaker.speak_again_in_steps(given._replace(voice="ann"))
+    *_, (ours, _) = speaker.speak_again_in_steps(given)
+    assert sound == encoded(ours) != encoded(theirs)
+
+    # What is in the player then can be dragged once more, and the voice that was chosen speaks what is new.
+    visitor.drag("[data-begins='3']", 30)
+    visitor.speak_as_drawn()
+    assert Times.of(visitor.script("return window.clockTimes")).voice == "voice"
+    visitor.speak()
+    visitor.drag("[data-begins='2']", -70)
+    visitor.speak_as_drawn()
+    assert Times.of(visitor.script("return window.clockTimes")).voice == "ann"
 
 
 @pytest.mark.parametrize(("browser", "touch"), [(DESK, False), (PHONE, True)], indirect=["browser"])

@@ -41,7 +41,7 @@ def test_what_is_written_cannot_run(speech):
     phonemes = speech.phonemes
     hostile = Phonemes(phonemes.tokens, phonemes.word_index, ('<img src=x onerror="alert(1)">',) * len(phonemes.words))
     speech = replace(speech, phonemes=hostile, text='"><script>alert(3)</script>')
-    html = player(speech, '"><script>alert(2)</script>', adjustable=True)
+    html = player(speech, '"><script>alert(2)</script>', again=('"><script>', '"><script>'))
     assert "<img" not in html
     assert "<script" not in html
     assert "&lt;img" in html
@@ -50,7 +50,8 @@ def test_what_is_written_cannot_run(speech):
 def test_only_an_adjustable_player_has_edges_to_drag(speech):
     assert "clock-grips" not in player(speech, "it")
     assert "clock-again" not in player(speech, "it")
-    html = player(speech, "it", adjustable=True)
+    html = player(speech, "it", again=("my/ann", "parallel"))
+    assert 'data-voice="my/ann" data-decoding="parallel"' in html
     assert html.count('role="slider"') == len(list(edges(speech.words)))
     least = [int(count) for count in re.findall(r'data-least="(\d+)"', html)]
     assert len(least) == len(speech.words)

@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,8 @@ import soundfile
 
 from clock_attention.app import speaker as speaker_module
 from clock_attention.app.player import player
-from clock_attention.app.speaker import LONGEST, LONGEST_TRACK, MOST_SUBTITLES, Dubbed, Speaker
+from clock_attention.app.speaker import LONGEST, LONGEST_TRACK, MOST_SUBTITLES, Dubbed, Speaker, Times
+from clock_attention.speech.voice.voice import Voice
 from clock_attention.speech.voice.voice_folder import VoiceError
 
 TEXT = "The birch canoe slid, slowly."
@@ -54,17 +56,31 @@ def test_another_voice_speaks_and_says_whose_it_is(speaker):
     )
     ours, theirs = (speaker.speak(TEXT, decoding="parallel", voice=name) for name in ("voice", "ann"))
     assert len(ours.mel) != len(theirs.mel) or not np.array_equal(ours.mel, theirs.mel)
-    *_, (again, _) = speaker.speak_again_in_steps(dragged(theirs), decoding="parallel", voice="ann")
-    assert len(again.mel) == len(theirs.mel)
     *_, dubbed = speaker.dub_in_steps(SRT, fastest=1.5, voice="ann")
     assert isinstance(dubbed, Dubbed)
 
 
 def test_voices_are_loaded_when_they_are_chosen(voice, tmp_path):
-    speaker = Speaker(voice, others={"gone": tmp_path, "voice": tmp_path, "same": voice.path}, vocoder="griffin-lim")
+    speaker = Speaker(voice, others={"gone": tmp_path}, vocoder="griffin-lim")
     assert speaker.voices == ["voice", "gone"]
     with pytest.raises(VoiceError, match="not a voice"):
         speaker.speak(TEXT, decoding="parallel", voice="gone")
+    speaker.close()
+
+
+def test_a_voice_from_a_folder_does_not_hide_one_of_the_package_with_its_name(voice, ann, tmp_path):
+    own = Voice.load(shutil.copytree(voice.path, tmp_path / "my" / "ann"))
+    speaker = Speaker(own, others={"ann": ann, "same": own.path}, vocoder="griffin-lim")
+    assert speaker.voices == ["my/ann", "ann"]
+    assert "Ann's recordings" in speaker.about("ann")
+    assert "Ann's recordings" not in speaker.about("my/ann")
+    speaker.close()
+
+
+def test_a_voice_in_the_folder_of_work_is_named_after_that_folder(voice, ann, tmp_path, monkeypatch):
+    monkeypatch.chdir(shutil.copytree(voice.path, tmp_path / "my" / "bob"))
+    speaker = Speaker(Voice.load("."), others={"ann": ann}, vocoder="griffin-lim")
+    assert speaker.voices == ["bob", "ann"]
     speaker.close()
 
 
@@ -87,12 +103,13 @@ def test_requests_beyond_the_limits_are_refused_with_a_message(speaker, request_
         speaker.speak(**{"decoding": "parallel", **request_})
 
 
-def dragged(speech, seconds=None, **changes):
-    """What a player sends: the times of its words, some of them others than they were."""
+def dragged(speech, seconds=None, voice="voice", decoding="parallel", **changes):
+    """What a player sends: who spoke, and the times of the words, some of them others than they were."""
     words = [[word.label, word.start, word.end] for word in speech.words]
     for place, times in changes.items():
         words[int(place[1:])][1:] = times
-    return json.dumps({"text": speech.text, "seconds": seconds or speech.seconds, "words": words})
+    whole = {"text": speech.text, "seconds": seconds or speech.seconds, "words": words}
+    return json.dumps(whole | {"voice": voice, "decoding": decoding})
 
 
 def test_dragged_words_are_spoken_in_exactly_their_new_times(speaker, speech):
@@ -100,7 +117,7 @@ def test_dragged_words_are_spoken_in_exactly_their_new_times(speaker, speech):
     first, second = speech.words[1:3]
     edge = first.end + 6 * frame
     given = dragged(speech, speech.seconds + 20 * frame, w1=[first.start, edge], w2=[edge, second.end])
-    *_, (again, complete) = speaker.speak_again_in_steps(given, decoding="parallel")
+    *_, (again, complete) = speaker.speak_again_in_steps(Times.of(given))
     assert complete
     assert len(again.mel) == len(speech.mel) + 20
     for word, (label, start, end) in zip(again.words, json.loads(given)["words"], strict=True):
@@ -108,24 +125,49 @@ def test_dragged_words_are_spoken_in_exactly_their_new_times(speaker, speech):
         assert (word.start, word.end) == pytest.approx((start, end), abs=frame / 100)
 
 
+def test_dragged_words_are_spoken_by_the_voice_that_spoke_them_before(speaker, ann):
+    theirs = speaker.speak(TEXT, decoding="parallel", voice="ann")
+    times = Times.of(dragged(theirs, voice="ann"))
+    *_, (again, _) = speaker.speak_again_in_steps(times)
+    *_, (other, _) = speaker.speak_again_in_steps(times._replace(voice="voice"))
+    expected = Voice.load(ann).speak(TEXT, timeline=times.timeline, vocoder="griffin-lim")
+    np.testing.assert_allclose(again.mel, expected.mel, atol=1e-4)
+    assert other.mel.shape == expected.mel.shape
+    assert np.abs(other.mel - expected.mel).max() > 0.1
+
+
+GIVEN = {"text": "One.", "seconds": 1, "words": [["One", 0.1, 0.5]], "voice": "voice", "decoding": "parallel"}
+
+
 @pytest.mark.parametrize(
-    "given",
+    ("changes", "complaint"),
     [
-        "",
-        "[]",
-        "[" * 100_000,
-        '{"text": "One.", "seconds": 1}',
-        '{"text": "One.", "seconds": NaN, "words": [["One", 0, 1]]}',
-        '{"text": "One.", "seconds": 1e9, "words": [["One", 0, 1]]}',
-        '{"text": "One.", "seconds": 1, "words": [["One", 0, Infinity]]}',
-        '{"text": "One.", "seconds": 1, "words": [["One", 0.5, 0.1]]}',
-        '{"text": "One.", "seconds": 1, "words": [["Two", 0.1, 0.5]]}',
-        '{"text": "Extraordinary.", "seconds": 1, "words": [["Extraordinary", 0.1, 0.11]]}',
+        ({"seconds": float("nan")}, "these times last nan s"),
+        ({"seconds": 1e9}, "these times last"),
+        ({"words": [["One", 0, float("inf")]]}, "in seconds"),
+        ({"words": [["One", 0.5, 0.1]]}, "in seconds"),
+        ({"words": [["Two", 0.1, 0.5]]}, "word 0 is 'Two', expected 'One'"),
+        ({"text": "Extraordinary.", "words": [["Extraordinary", 0.1, 0.11]]}, "too short"),
+        ({"text": "word " * 200}, "600 at a time"),
+        ({"voice": "nobody"}, "no voice 'nobody'"),
+        ({"voice": ["ann"]}, "no voice"),
+        ({"decoding": "sideways"}, "no sideways decoder"),
+        ({"voice": "ann", "decoding": "autoregressive"}, "no autoregressive decoder"),
+        ({"decoding": "autoregressive"}, "need another one"),
     ],
 )
-def test_times_that_no_player_sends_are_refused(speaker, given):
-    with pytest.raises(ValueError, match=r"time|Interval"):
-        list(speaker.speak_again_in_steps(given, decoding="parallel"))
+def test_times_that_no_player_sends_are_refused(speaker, changes, complaint):
+    with pytest.raises(ValueError, match=complaint):
+        list(speaker.speak_again_in_steps(Times.of(json.dumps(GIVEN | changes))))
+
+
+@pytest.mark.parametrize(
+    "given",
+    ["", "[]", "[" * 100_000, *(json.dumps({key: GIVEN[key] for key in GIVEN if key != gone}) for gone in GIVEN)],
+)
+def test_times_that_arrive_in_part_are_refused(given):
+    with pytest.raises(ValueError, match="did not arrive as they were"):
+        Times.of(given)
 
 
 def test_files_of_old_requests_disappear(voice, speech, monkeypatch):

@@ -18,7 +18,7 @@ import gradio as gr
 from starlette.middleware import Middleware
 
 from clock_attention.app.player import player
-from clock_attention.app.speaker import MOST_SUBTITLES, Dubbed, Speaker, Step
+from clock_attention.app.speaker import MOST_SUBTITLES, Dubbed, Speaker, Step, Times
 from clock_attention.app.subtitles import EXAMPLE, FILE_CHOICE, dubbed_player, progress
 from clock_attention.serve.guard import Guard
 from clock_attention.speech.dubbing.slot import Delivery
@@ -134,17 +134,17 @@ def speak_tab(speaker: Speaker, voice: gr.Dropdown) -> gr.Radio:
             steps = speaker.speak_in_steps(text, voice=voice, decoding=decoding, pace=pace, duration=duration)
             yield from shown(steps, voice, decoding)
 
-    def speak_again(times: str, voice: str) -> Iterator[tuple[Any, ...]]:
+    def speak_again(given: str) -> Iterator[tuple[Any, ...]]:
         with errors_shown():
-            decoding = speaker.decodings(voice)[0]
-            yield from shown(speaker.speak_again_in_steps(times, voice=voice, decoding=decoding), voice, decoding)
+            times = Times.of(given)
+            yield from shown(speaker.speak_again_in_steps(times), times.voice, times.decoding)
 
     def shown(steps: Iterable[Step], voice: str, decoding: str) -> Iterator[tuple[Any, ...]]:
         label, plays = "Speech with its words and phonemes", "begins"
         for speech, complete in steps:
-            adjustable = complete and speaker.adjustable(decoding, voice)
+            again = (voice, decoding) if complete and speaker.adjustable(decoding, voice) else None
             # Heard while the rest is made. The files that can be downloaded are of another text until then.
-            yield player(speech, label, plays, adjustable=adjustable), gr.skip(), *downloads()
+            yield player(speech, label, plays, again=again), gr.skip(), *downloads()
             plays = "continues"
         figure, *files = speaker.files(speech)
         yield gr.skip(), figure, *downloads(*files)
@@ -179,8 +179,7 @@ def speak_tab(speaker: Speaker, voice: gr.Dropdown) -> gr.Radio:
     outputs = [spoken, figure, sound, timestamps]
     gr.on([button.click, duration.submit], speak, [text, pace, duration, decoding, voice], outputs, **SHARED)
     # "multiple": dragged again while the last figure is still drawn, it is spoken after that, and not forgotten.
-    drawn = "(times, voice) => [window.clockTimes, voice]"
-    again.click(speak_again, [times, voice], outputs, js=drawn, trigger_mode="multiple", **SHARED)
+    again.click(speak_again, times, outputs, js="() => window.clockTimes", trigger_mode="multiple", **SHARED)
     return decoding
 
 

@@ -30,16 +30,19 @@ VOWELS = set("æɑAɔWIɛɜiɪOYuʊʌəᵊᵻɐ")
 HINT = "Drag the dots to change when words begin and end, then speak with these times."
 
 
-def player(speech: Speech, label: str, plays: str = "", *, adjustable: bool = False) -> str:
+def player(speech: Speech, label: str, plays: str = "", *, again: tuple[str, str] | None = None) -> str:
     """HTML of the web page's player for one utterance. `label` is its accessible name.
 
-    `plays` is "begins" for sound that starts by itself, "continues" for more of what the last player has played. The
-    words of an adjustable one can be dragged to other times and spoken again with these.
+    `plays` is "begins" for sound that starts by itself, "continues" for more of what the last player has played.
+    `again` makes the words adjustable: the voice and the decoding that speak them again with the times they were
+    dragged to.
     """
     tiers = speech.tiers()
     minimum = round(speech.seconds * pixels_per_second(tiers["words"]))
     facts = f'data-seconds="{speech.seconds:.4f}"'
-    if adjustable:
+    if again:
+        voice, decoding = map(escape, again)
+        facts += f' data-voice="{voice}" data-decoding="{decoding}"'
         facts += f' data-frame="{speech.alignment.frame_seconds!r}" data-text="{escape(speech.text)}"'
         facts += f' data-speech="{token_hex(8)}"'  # tells the page that this is another one
     return f"""
@@ -47,12 +50,12 @@ def player(speech: Speech, label: str, plays: str = "", *, adjustable: bool = Fa
   <audio controls preload="auto" data-plays="{plays}" src="data:audio/wav;base64,{encoded(speech)}"></audio>
   <div class="clock-scroll"><div class="clock-track" style="min-width:{minimum}px" {facts}>
     {waveform(speech)}
-    {grips(tiers["words"], speech.seconds) if adjustable else ""}
+    {grips(tiers["words"], speech.seconds) if again else ""}
     <div class="clock-tier clock-words">{blocks(tiers["words"], speech.seconds, phonemes_of_words(speech))}</div>
     <div class="clock-tier clock-phones">{blocks(tiers["phones"], speech.seconds)}</div>
     <div class="clock-head"></div>
   </div></div>
-  {TOOLS if adjustable else ""}
+  {TOOLS if again else ""}
   <figcaption>{caption(speech)}</figcaption>
 </figure>"""
 

@@ -8,7 +8,7 @@ import shutil
 import tempfile
 import time
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -53,11 +53,13 @@ class Step(NamedTuple):
 
 
 class Times(NamedTuple):
-    """A text and the times of its words, as a visitor dragged them on the web page."""
+    """A text and the times of its words, as a visitor dragged them on the web page, and what had spoken it."""
 
     text: str
     seconds: float
     words: list[tuple[str, float, float]]
+    voice: str
+    decoding: str
 
     @classmethod
     def of(cls, given: str) -> Times:
@@ -65,7 +67,8 @@ class Times(NamedTuple):
         try:
             table = json.loads(given)
             words = [(str(label), float(start), float(end)) for label, start, end in table["words"]]
-            found = cls(str(table["text"]), float(table["seconds"]), words)
+            text, voice, decoding = (str(table[key]) for key in ("text", "voice", "decoding"))
+            found = cls(text, float(table["seconds"]), words, voice, decoding)
         except (ValueError, TypeError, KeyError, RecursionError):
             raise ValueError("the times of the words did not arrive as they were: speak the text again") from None
         if not 0 < found.seconds <= LONGEST:
@@ -92,11 +95,9 @@ class Speaker:
         """`others`: folders of voices by name that the page offers as well. Each is loaded when it is first chosen."""
         self.vocoder = vocoder
         self.most_characters = most_characters
-        first = voice.path.name
-        self._loaded = {first: decoders_of(voice)}
-        self._others = {
-            name: folder for name, folder in (others or {}).items() if name != first and folder != voice.path
-        }
+        own = voice.path.resolve()
+        self._others = {name: folder for name, folder in (others or {}).items() if folder.resolve() != own}
+        self._loaded = {name_among(self._others, voice.path): decoders_of(voice)}
         self._root = temporary_folder("app")
         self._folders: deque[Path] = deque()
 
@@ -121,7 +122,7 @@ class Speaker:
     def about(self, voice: str = "") -> str:
         """What listeners should know of a voice: its licence, whose it is, and what that person agreed to."""
         provenance = next(iter(self.decoders(voice).values())).card.provenance
-        consent = f" The speaker's consent: {provenance.consent}." if provenance.consent else ""
+        consent = f" The speaker's consent: {provenance.consent.rstrip('.')}." if provenance.consent else ""
         return f"The voice's licence: {provenance.licence}. It learned from: {provenance.corpus}.{consent}"
 
     @property
@@ -163,10 +164,9 @@ class Speaker:
             length = {"duration": within_limit(duration)}
         return self._stream(text, voice, decoding, length)
 
-    def speak_again_in_steps(self, given: str, *, decoding: str, voice: str = "") -> Iterator[Step]:
+    def speak_again_in_steps(self, times: Times) -> Iterator[Step]:
         """The text and times that a player sends after its words have been dragged, exact to the frame."""
-        times = Times.of(given)
-        return self._stream(times.text, voice, decoding, {"timeline": times.timeline})
+        return self._stream(times.text, times.voice, times.decoding, {"timeline": times.timeline})
 
     def _stream(self, text: str, name: str, decoding: str, length: dict[str, Any]) -> Iterator[Step]:
         if len(text) > self.most_characters:
@@ -237,6 +237,12 @@ class Speaker:
         save_report(reports, report, fastest)
         save_timeline(reports, picture, fastest)
         yield Dubbed(reports, seconds, str(sound), str(report), str(picture))
+
+
+def name_among(others: Container[str], folder: Path) -> str:
+    """The web page's name of a voice in a folder: the folder's, with its parent's where another voice has that name."""
+    path = folder.absolute()
+    return f"{path.parent.name}/{path.name}" if path.name in others else path.name
 
 
 def decoders_of(voice: Voice) -> dict[str, Voice]:

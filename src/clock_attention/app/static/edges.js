@@ -146,6 +146,8 @@
     button.disabled = true;  // until something is dragged again
     // Read by the page's hidden button, see page.py.
     window.clockTimes = JSON.stringify({
+      // The voice that spoke this; another one may have been chosen since.
+      voice: track.dataset.voice, decoding: track.dataset.decoding,
       text: track.dataset.text, seconds: s.total * s.frame,
       words: s.words.map(({ label, start, end }) => [label, start * s.frame, end * s.frame]),
     });
