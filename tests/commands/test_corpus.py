@@ -3,12 +3,13 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from clock_attention.commands import corpus
 from clock_attention.commands.main import app
 from clock_attention.speech.aligner import Aligner
+from clock_attention.speech.aligner.network import SHIPPED, model_name
 from clock_attention.speech.corpus.feature_extraction import Settings
 from clock_attention.speech.corpus.prepare import prepare
 from clock_attention.speech.corpus.store import FeatureStore
+from clock_attention.speech.corpus.store_alignment import align_store
 from clock_attention.speech.corpus.teacher import TeacherPhrase
 from tests.speech.corpus.aligners import EvenAligner
 
@@ -82,13 +83,23 @@ def test_a_store_is_aligned_and_the_worst_are_shown(
     readings: list[TeacherPhrase], store_settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Aligner, "load", lambda *_: EvenAligner(doubtful=readings[0].text.split()[0]))
-    monkeypatch.setattr(corpus, "model_name", lambda _: "even")
     store = prepare(readings[:4], tmp_path / "store", store_settings, workers=1)
     code, printed = clock_attention("corpus", "align", store.path, "--workers", 1)
     assert code == 0, printed
     assert "3 of 4 utterances aligned, 1 left out" in printed
     assert "text and audio do not fit" in printed
     assert FeatureStore.open(store.path).timed
+
+
+def test_a_store_that_the_same_aligner_has_aligned_is_not_aligned_again(
+    readings: list[TeacherPhrase], store_settings: Settings, tmp_path: Path
+) -> None:
+    store = prepare(readings[:4], tmp_path / "store", store_settings, workers=1)
+    align_store(store.path, EvenAligner, name=model_name(SHIPPED), workers=1)
+    before = (store.path / "utterances.jsonl").read_bytes()
+    code, printed = clock_attention("corpus", "align", store.path, "--workers", 1)
+    assert code == 0, printed
+    assert (store.path / "utterances.jsonl").read_bytes() == before, "durations are those of the even aligner"
 
 
 @pytest.mark.parametrize(

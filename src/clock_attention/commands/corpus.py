@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -199,7 +198,7 @@ def align(
 ) -> None:
     """Find durations of phonemes and pitch of frames, which the training preset `small` learns from."""
     from clock_attention.speech.aligner import Aligner
-    from clock_attention.speech.aligner.network import SHIPPED
+    from clock_attention.speech.aligner.network import SHIPPED, model_name
 
     with clear_errors():
         if not (store / "store.json").exists() and (store / "metadata.csv").exists():
@@ -231,12 +230,6 @@ def align(
             table.add_row(row.id, "" if row.score is None else f"{row.score:.2f}", row.reason, shortened(row.text))
         if worst:
             console.print(table)
-
-
-def model_name(folder: Path) -> str:
-    """For `corpus align`: a name of the aligner's model that changes with its files."""
-    files = sorted(path for path in Path(folder).iterdir() if path.is_file())
-    return hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()[:16]
 
 
 def shortened(text: str) -> str:

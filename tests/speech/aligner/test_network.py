@@ -6,7 +6,14 @@ import pytest
 import torch
 
 from clock_attention.speech.aligner.features import BINS
-from clock_attention.speech.aligner.network import SHIPPED, AlignerConfig, AlignerNet, load_model, save_model
+from clock_attention.speech.aligner.network import (
+    SHIPPED,
+    AlignerConfig,
+    AlignerNet,
+    load_model,
+    model_name,
+    save_model,
+)
 from clock_attention.speech.aligner.phone_classes import STATES
 
 TINY = AlignerConfig(width=8, hidden=16, dilations=(1, 2), threshold=-3.0)
@@ -49,6 +56,16 @@ def test_folders_that_hold_something_else_are_refused(tmp_path):
     (tmp_path / "config.json").write_text(json.dumps({**config, "classes": ["a"]}))
     with pytest.raises(ValueError, match="an aligner model of other sounds"):
         load_model(tmp_path)
+
+
+def test_a_model_has_another_name_when_its_weights_or_its_numbers_change(tmp_path):
+    names = []
+    for seed, config in [(0, TINY), (0, TINY), (1, TINY), (1, TINY.model_copy(update={"threshold": -2.5}))]:
+        torch.manual_seed(seed)
+        save_model(tmp_path / str(len(names)), AlignerNet(config))
+        names.append(model_name(tmp_path / str(len(names))))
+    assert names[0] == names[1]
+    assert len(set(names)) == 3
 
 
 def test_the_model_in_the_package_is_whole():

@@ -84,9 +84,31 @@ def test_what_does_not_fit_is_left_out_and_listed_first(fresh: FeatureStore) -> 
 
 
 def test_a_text_that_hardly_ever_fits_is_an_error_and_the_store_stays_as_it_was(fresh: FeatureStore) -> None:
-    with pytest.raises(ValueError, match=r"0 of 12 utterances could be aligned.*do not fit.*alignment\.jsonl"):
+    with pytest.raises(ValueError, match=r"0 of 12 utterances could be aligned.*do not fit.*alignment\.failed\.jsonl"):
         align_store(fresh.path, EvenAligner, name="even", least_score=2.0, workers=1)
     assert not FeatureStore.open(fresh.path).timed
+
+
+def test_an_alignment_that_fails_leaves_the_one_before_it_whole(fresh: FeatureStore) -> None:
+    store, listed = align_store(fresh.path, EvenAligner, name="first", workers=1)
+    utterances, contour = store.utterances, np.array(store.contour)
+    with pytest.raises(ValueError, match="could be aligned"):
+        align_store(fresh.path, EvenAligner, name="second", least_score=2.0, workers=1)
+    failed = [json.loads(line) for line in (fresh.path / "alignment.failed.jsonl").read_text("utf-8").splitlines()]
+    assert [row["reason"] for row in failed] == ["text and audio do not fit"] * len(fresh)
+    calls: list[Progress] = []
+    again, relisted = align_store(fresh.path, EvenAligner, name="first", workers=1, report=calls.append)
+    assert not calls, "what it was aligned with before still holds"
+    assert relisted == listed
+    assert again.utterances == utterances
+    assert again.contour.tolist() == contour.tolist()
+
+
+def test_an_alignment_that_succeeds_removes_the_scores_of_one_that_failed(fresh: FeatureStore) -> None:
+    with pytest.raises(ValueError, match="could be aligned"):
+        align_store(fresh.path, EvenAligner, name="even", least_score=2.0, workers=1)
+    align_store(fresh.path, EvenAligner, name="even", workers=1)
+    assert [path.name for path in fresh.path.glob("alignment*")] == ["alignment.jsonl"]
 
 
 def test_joined_stores_are_timed_when_all_are(fresh: FeatureStore, store: FeatureStore) -> None:

@@ -6,6 +6,7 @@ linear map gives the four 5 ms frames of each step: it computes at 50 Hz and out
 
 from __future__ import annotations
 
+import hashlib
 import json
 from pathlib import Path
 from typing import Annotated
@@ -93,6 +94,12 @@ def save_model(folder: str | Path, model: AlignerNet) -> None:
     weights = {name: tensor.half().contiguous() for name, tensor in model.state_dict().items()}
     write_atomically(folder / WEIGHTS, save(weights))
     write_atomically(folder / CONFIG, (model.config.model_dump_json(indent=1) + "\n").encode())
+
+
+def model_name(folder: str | Path) -> str:
+    """A name of the aligner's model in a folder that changes with its files, for what has been aligned with it."""
+    files = sorted(path for path in Path(folder).iterdir() if path.is_file())
+    return hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()[:16]
 
 
 def load_model(folder: str | Path) -> AlignerNet:

@@ -7,7 +7,9 @@ resumable like the preparation. Adds to the store
     STORE/alignment.jsonl    score of every utterance, worst first, and why it is left out, if it is
 
 and the durations in utterances.jsonl. `store.json` is written last: a store that is only half aligned counts as not
-aligned.
+aligned. Where too few utterances could be aligned, the store stays as it was, and the scores are in
+
+    STORE/alignment.failed.jsonl
 """
 
 from __future__ import annotations
@@ -40,6 +42,7 @@ logger = logging.getLogger(__name__)
 SHARD_UTTERANCES = 32
 DURATIONS = 2  # how they follow from the alignment; 1 gave the silence after the last phoneme to the full stop
 FEWEST_ALIGNED = 0.5  # of the utterances; below, text and audio do not belong together
+SCORES, FAILED_SCORES = "alignment.jsonl", "alignment.failed.jsonl"
 
 
 class TimedTokens(Protocol):
@@ -85,7 +88,7 @@ def align_store(
 
     Args:
         make_aligner: called once in every process; can be pickled.
-        name: of the aligner and its weights. A store that the same one has aligned is not aligned again.
+        name: of the aligner and its weights (`model_name`). A store that the same one has aligned is not aligned again.
         least_score: utterances with a lower score are left out of training and validation; None: those that do not
             fit in the aligner's own judgement.
         folder: of the recordings, where the store does not know it.
@@ -195,13 +198,16 @@ def finalize(
         utterances.append(replace(utterance, durations=None if durations is None else tuple(durations)))
     used = [row for row in utterances if row.durations is not None]
     listed.sort(key=lambda row: (float("-inf") if row.score is None else row.score, row.id))
-    write_rows(store.path / "alignment.jsonl", [asdict(row) for row in listed])
-    if len(used) < FEWEST_ALIGNED * len(utterances):
+    accepted = len(used) >= FEWEST_ALIGNED * len(utterances)
+    scores = store.path / (SCORES if accepted else FAILED_SCORES)  # those of an earlier alignment stay with it
+    write_rows(scores, [asdict(row) for row in listed])
+    if not accepted:
         [(commonest, _)] = Counter(row.reason for row in listed if row.reason).most_common(1)
         raise ValueError(
             f"{store.path}: {len(used)} of {len(utterances)} utterances could be aligned (most often: {commonest}); "
-            f"all scores and reasons are in {store.path / 'alignment.jsonl'}"
+            f"all scores and reasons are in {scores}"
         )
+    (store.path / FAILED_SCORES).unlink(missing_ok=True)
     save_atomically(store.path / "pitch.npy", pitch)
     write_rows(store.path / "utterances.jsonl", [utterance.to_row() for utterance in utterances])
     whole = FeatureStore.open(store.path)
@@ -259,7 +265,7 @@ def read_shard(work: Path, number: int) -> list[dict[str, Any]]:
 
 def read_alignment(path: Path) -> list[AlignmentRow]:
     """The alignment of a store, from alignment.jsonl."""
-    return [AlignmentRow(**row) for row in read_rows(path / "alignment.jsonl")]
+    return [AlignmentRow(**row) for row in read_rows(path / SCORES)]
 
 
 def failures(rows: Sequence[dict[str, Any]]) -> int:
