@@ -1,8 +1,10 @@
 """`clock-attention voice create` and `clock-attention voices`."""
 
+import io
 import json
 
 import pytest
+from rich.console import Console
 from typer.testing import CliRunner
 
 from clock_attention.commands import voice as commands_voice
@@ -18,7 +20,8 @@ def invoke(*arguments):
 def test_a_voice_of_a_person_needs_a_statement_of_consent(tmp_path):
     result = invoke("voice", "create", tmp_path, "--out", tmp_path / "me")
     assert result.exit_code == 1
-    assert "--consent is missing: say whose voice it is" in result.output
+    assert "whose voice is it, and did they agree?" in result.output
+    assert "--consent" in result.output
 
 
 @pytest.mark.parametrize(
@@ -36,11 +39,26 @@ def test_every_stage_is_named_when_it_begins_where_there_is_no_terminal(monkeypa
     said = []
     monkeypatch.setattr(commands_voice, "say", said.append)
     with commands_voice.progress() as report:
-        report("gather", 1, 3)
-        assert said == ["1 of 8: reading recordings (3)"]
+        report("gather", 0, 0)
+        assert said == ["1 of 8: reading recordings"]
         report("gather", 2, 3)
-        report("align", 1, 2)
-        assert said[1:] == ["4 of 8: aligning (2)"]
+        report("train", 0, 0)
+        assert said[1:] == ["6 of 8: training"]
+
+
+def test_on_a_terminal_one_bar_is_shown_at_a_time(monkeypatch):
+    terminal = Console(file=io.StringIO(), force_terminal=True, width=100)
+    said = []
+    monkeypatch.setattr(commands_voice, "console", terminal)
+    monkeypatch.setattr(commands_voice, "say", said.append)
+    with commands_voice.progress() as report:
+        for name in ("gather", "train", "export"):
+            report(name, 0, 0)
+            assert (terminal._live_stack != []) == (name != "train")  # training has a bar of its own
+            report(name, 1, 2)
+    assert said == ["6 of 8: training"]
+    assert "1 of 8: reading recordings" in terminal.file.getvalue()
+    assert "1/2" in terminal.file.getvalue()
 
 
 def test_voices_of_the_package_and_of_folders_are_listed_with_what_is_known(tmp_path, monkeypatch):
@@ -69,3 +87,15 @@ def test_voices_of_the_package_and_of_folders_are_listed_with_what_is_known(tmp_
     ):
         assert part in result.output
     assert "there is no such folder" in invoke("voices", tmp_path / "nowhere").output
+
+
+def test_a_voice_without_weights_is_noted_and_the_others_are_listed(tmp_path):
+    for name in ("ann", "bare"):
+        tiny_aligned_voice(tmp_path / name)
+    (tmp_path / "bare" / "model.safetensors").unlink()
+    result = invoke("voices", tmp_path)
+    assert result.exit_code == 0, result.output
+    bare = tmp_path / "bare"
+    assert f"{bare} cannot be read: {bare}: model.safetensors is missing; export the voice again" in result.output
+    assert f"{tmp_path / 'ann'}: " in result.output
+    assert "default" in result.output

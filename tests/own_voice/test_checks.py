@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 
 from clock_attention.own_voice.checks import (
+    LISTENED,
     Clip,
+    compared,
     english_share,
     require_enough,
     require_enough_left,
@@ -29,13 +31,19 @@ def test_ten_seconds_are_too_little_and_the_sentence_says_how_much_is_needed():
 def test_texts_that_fit_nothing_are_too_little_and_the_worst_are_named():
     left_out = [(f"c{number}", "text mismatch") for number in range(7, 12)]
     with pytest.raises(
-        ValueError, match=r"mine: 20 s are left .*\. Left out: c7 \(text mismatch\), .* and 2 more; check"
+        ValueError,
+        match=r"only 20 s of speech have a text that fits; .*\. Left out: c7 \(text mismatch\), .* and 2 more; check",
     ):
         require_enough_left(20.0, left_out, "mine")
     require_enough_left(200.0, left_out, "mine")
 
 
-@pytest.mark.parametrize("text", [GERMAN, FRENCH, "Съешь же ещё этих мягких французских булок"])
+DANISH = "For at komme hurtigt hjem tog jeg bussen. Vi har en have med æbletræer, og i dag vil børnene være der."
+DUTCH = "Het was al laat toen we thuis kwamen. Is er nog iets te eten, of moeten we iets bestellen in het dorp?"
+POLISH = "To był piękny dzień. On powiedział, że nie ma czasu, ale to jest problem, i nikt nie wie, co robić."
+
+
+@pytest.mark.parametrize("text", [GERMAN, FRENCH, DANISH, DUTCH, POLISH, "Съешь же ещё этих мягких французских булок"])
 def test_another_language_is_refused(text):
     with pytest.raises(ValueError, match="its texts are not English"):
         require_enough(clips(text), "mine")
@@ -43,7 +51,7 @@ def test_another_language_is_refused(text):
 
 def test_english_passes_and_little_of_it_is_warned_about():
     assert require_enough(clips(ENGLISH, 300), "mine") == []
-    assert "5 minutes are little" in require_enough(clips(ENGLISH, 60), "mine")[0]
+    assert "5 minutes is not much" in require_enough(clips(ENGLISH, 60), "mine")[0]
     assert english_share([ENGLISH])[0] > 0.2
 
 
@@ -71,6 +79,14 @@ def test_several_speakers_are_refused_unless_they_are_known_to_be_one(counts, li
     assert "the voice becomes a mixture" in require_one_speaker(ids, embeddings, known=True)[0]
 
 
+@pytest.mark.parametrize("period", [2, 3, 5])
+def test_speakers_who_take_turns_are_all_listened_to(period):
+    for count in (96, 120, 960, 1000):
+        turns = [place % period for place in compared(count)]
+        assert len(turns) == LISTENED
+        assert all(turns.count(person) >= LISTENED // (2 * period) for person in range(period))
+
+
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize("count", [2, 8, 30])
 def test_one_speaker_passes(count, seed):
@@ -84,7 +100,7 @@ def test_the_same_clip_again_and_again_is_one_speaker():
 
 def test_one_odd_clip_is_named():
     warning = require_one_speaker([f"c{n}" for n in range(31)], people((30, 1), likeness=0.4))
-    assert "in c30?" in warning[0]
+    assert "the rest: c30; does" in warning[0]
     assert "was not checked" in require_one_speaker([], None)[0]
 
 

@@ -5,16 +5,23 @@ import hashlib
 import itertools
 import json
 import shutil
+from pathlib import Path
 
 import pytest
 import soundfile
+import torch
 from safetensors.torch import load_file, save_file
 
-from clock_attention.own_voice import checks, fine_tuning
+from clock_attention.own_voice import checks, fine_tuning, gather
 from clock_attention.own_voice import create as creation
 from clock_attention.own_voice.create import STAGES, Creation, create
 from clock_attention.own_voice.order import Order
+from clock_attention.own_voice.report import minutes_used
+from clock_attention.speech.aligner.network import model_name
+from clock_attention.speech.corpus import prepare as preparation
+from clock_attention.speech.corpus.store import FeatureStore
 from clock_attention.speech.voice.voice import Voice
+from tests.speech.voices import tiny_aligned_voice
 
 CONSENT = "A synthetic voice: nobody had to be asked"
 
@@ -52,26 +59,60 @@ class Killed(BaseException):
     """What no code of ours catches."""
 
 
-@pytest.mark.parametrize("stage", ["gather", "align", "train", "export"])
-def test_killed_at_a_stage_and_repeated_it_is_the_same_voice(stage, made, recordings, quick, tmp_path, monkeypatch):
-    folder, _ = made
-    real = getattr(Creation, stage)
+def killed_at(number, owner, name):
+    """Patches a function so that nobody survives its so manieth call; the work of that call is done."""
+    real, calls = getattr(owner, name), itertools.count(1)
 
-    def cut_off(self, *arguments):
-        if stage == "train":
-            with pytest.MonkeyPatch.context() as patch:
-                short = creation.train
-                patch.setattr(creation, "train", lambda *a, **k: short(*a, **{**k, "max_steps": 3}))
-                real(self, *arguments)
+    def killing(*arguments, **options):
+        result = real(*arguments, **options)
+        if next(calls) == number:
+            raise Killed
+        return result
+
+    return owner, name, killing
+
+
+def half_trained():
+    """As killed_at: three of the steps are done."""
+    real = creation.train
+
+    def killing(*arguments, **options):
+        real(*arguments, **options, max_steps=3)
         raise Killed
 
+    return creation, "train", killing
+
+
+PLACES = {
+    "gather, after three clips": lambda: killed_at(3, gather, "save_sound"),
+    "gather, before it is written down": lambda: killed_at(1, gather.Gathering, "run"),
+    "check": lambda: killed_at(1, Creation, "check"),
+    "prepare, after a shard": lambda: killed_at(1, preparation, "run_shards"),
+    "prepare, before it is written down": lambda: killed_at(1, creation, "prepare"),
+    "align, before it is written down": lambda: killed_at(1, creation, "align_store"),
+    "plan": lambda: killed_at(1, Creation, "plan"),
+    "train, half way": half_trained,
+    "train, before it is written down": lambda: killed_at(1, creation, "train"),
+    "export, between its two voices": lambda: killed_at(1, fine_tuning, "export"),
+    "export, before it is written down": lambda: killed_at(1, creation, "export_own_voice"),
+    "evaluate": lambda: killed_at(1, creation, "measure"),
+    "card": lambda: killed_at(1, creation, "write_card"),
+}
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_killed_anywhere_and_repeated_it_is_the_same_voice(place, made, recordings, quick, tmp_path, monkeypatch):
+    folder, found = made
     with monkeypatch.context() as patch:
-        patch.setattr(Creation, stage, cut_off)
-        with pytest.raises((Killed, KeyboardInterrupt)):
-            create(order(recordings, tmp_path / "again", quick), quiet=True)
-    assert not (tmp_path / "again").exists()
-    create(order(recordings, tmp_path / "again", quick), quiet=True)
+        patch.chdir(tmp_path)
+        patch.setattr(*PLACES[place]())
+        with pytest.raises(Killed):
+            create(order(recordings, Path("again"), quick), quiet=True)
+    assert not (tmp_path / "again" / "report.html").exists()
+    again = create(order(recordings, tmp_path / "again", quick), quiet=True)  # the same folder by another path
     assert weights(tmp_path / "again") == weights(folder)
+    assert again["evaluate"] == found["evaluate"]
+    assert (tmp_path / "again" / "report.html").exists()
 
 
 def test_a_finished_creation_does_nothing_again_and_a_changed_one_does(made, recordings, quick, tmp_path, monkeypatch):
@@ -127,6 +168,7 @@ def test_another_base_of_the_same_size_is_noticed(another, base, recordings, qui
 def test_other_test_sentences_and_recognizers_only_measure_again(another, recordings, quick, tmp_path, monkeypatch):
     log = stages_run(monkeypatch)
     prompts = tmp_path / "prompts.txt"
+    monkeypatch.setattr(creation, "load_recognizer", lambda name: None)
     for text, recognizer in (("One dog.", "moonshine"), ("Two dogs.", "moonshine"), ("Two dogs.", "whisper:base")):
         prompts.write_text(f"{text}\n")
         found = create(order(recordings, another, quick, prompts=prompts, recognizer=recognizer), quiet=True)
@@ -174,6 +216,48 @@ def test_recordings_with_another_date_or_aligner_are_no_other_clips(another, rec
     assert log[1:3] == ["align", "plan"]
 
 
+def test_what_is_no_clip_changes_nothing(another, recordings, quick, tmp_path, monkeypatch):
+    """A file browser's own file, and recordings that cannot be used, wherever they lie."""
+    log = stages_run(monkeypatch)
+    (another.with_name("me.work") / "clips" / ".DS_Store").write_text("x")
+    (another.with_name("me.work") / "clips" / "wavs" / ".DS_Store").write_text("x")
+    create(order(recordings, another, quick), quiet=True)
+    assert log == []
+    for place in ("here", "there"):
+        copy = shutil.copytree(recordings, tmp_path / place / "mine")
+        (copy / "broken.wav").write_text("RIFF")
+        create(order(copy, another, quick), quiet=True)
+    assert log == ["gather", "gather"]
+
+
+def test_another_base_is_timed_again(another, recordings, quick, tmp_path, monkeypatch):
+    log = stages_run(monkeypatch)
+    other = tiny_aligned_voice(tmp_path / "other" / "base", decoder_width=12)
+    create(order(recordings, another, quick, base=str(other)), quiet=True)
+    assert log == ["plan", "train", "export", "evaluate"]
+
+
+def test_the_faster_number_of_threads_trains_and_too_few_steps_are_warned_about(
+    another, recordings, quick, monkeypatch
+):
+    monkeypatch.setattr(fine_tuning, "FEWEST_STEPS", 6)
+    seconds = {1: 6.0, 2: 60.0}  # beside another program
+    monkeypatch.setattr(Creation, "seconds_per_step", lambda self, count, store: seconds[count])
+    trained, warnings = [], []
+    real = creation.train
+    monkeypatch.setattr(creation, "train", lambda *a, **k: trained.append(torch.get_num_threads()) or real(*a, **k))
+    before = torch.get_num_threads()
+    options = {"steps": None, "minutes": 0.7, "workers": 2}
+    found = create(order(recordings, another, quick, threads=None, **options), quiet=True, warn=warnings.append)
+    assert (found["plan"]["steps"], found["plan"]["threads"]) == (7, 1)
+    assert "7 steps of training fit into 0.7 minutes" in warnings[-1]
+    assert "500 sound better, and would take 50 (--minutes)" in warnings[-1]
+    found = create(order(recordings, another, quick, threads=2, **options), quiet=True)
+    assert (found["plan"]["steps"], found["plan"]["threads"]) == (6, 2)
+    assert trained == [1, 2]
+    assert torch.get_num_threads() == before
+
+
 def test_what_was_deleted_by_hand_is_made_again(another, recordings, quick, monkeypatch):
     log = stages_run(monkeypatch)
     (another / "voice.json").unlink()
@@ -187,10 +271,17 @@ def test_what_was_deleted_by_hand_is_made_again(another, recordings, quick, monk
 def test_a_clip_that_was_deleted_by_hand_is_left_out_and_counted(another, recordings, quick, monkeypatch):
     log = stages_run(monkeypatch)
     clip = sorted((another.with_name("me.work") / "clips" / "wavs").iterdir())[0]
+    seconds = soundfile.info(clip).duration
     clip.unlink()
     found = create(order(recordings, another, quick), quiet=True)
     assert log[:2] == ["check", "prepare"]
     assert [row[:2] for row in found["prepare"]["left_out"]] == [[clip.stem, "missing"]]
+    assert found["prepare"]["left_out"][0][3] == pytest.approx(seconds, abs=0.01)
+    table = another.with_name("me.work") / "clips" / "metadata.csv"
+    table.write_text("".join(line for line in table.open() if clip.stem not in line))
+    found = create(order(recordings, another, quick), quiet=True)
+    assert found["prepare"]["removed"] == [1, pytest.approx(seconds, abs=0.01)]
+    assert 60 * minutes_used(found) == pytest.approx(found["gather"]["seconds"] - seconds, abs=0.01)
 
 
 def test_a_voice_that_was_moved_can_be_measured_again(another, recordings, quick, tmp_path, monkeypatch):
@@ -214,7 +305,7 @@ def test_texts_that_fit_nothing_are_found_before_the_training(recordings, quick,
     monkeypatch.setattr(Creation, "train", lambda *_: pytest.fail("too late"))
     for _ in range(2):
         with pytest.raises(
-            ValueError, match=r"\d s are left .* Left out: grammar3-\d+ \(.*, grammar3-\d+ \([^,]*\); check"
+            ValueError, match=r"only \d+ s of speech have .* Left out: grammar3-\d+ \(.*, grammar3-\d+ \([^,]*\); check"
         ):
             create(order(recordings, tmp_path / "me", quick), quiet=True)
 
@@ -252,7 +343,7 @@ def test_warnings_come_before_the_training(recordings, quick, tmp_path, monkeypa
     warnings = []
     with pytest.raises(pytest.fail.Exception):
         create(order(recordings, tmp_path / "me", quick), warn=warnings.append)
-    assert any("minutes are little" in warning for warning in warnings)
+    assert any("minutes is not much" in warning for warning in warnings)
 
 
 def test_one_long_recording_with_its_text_is_cut_and_used(recordings, quick, tmp_path):
@@ -299,8 +390,24 @@ def test_mistakes_are_found_before_anything_is_trained(recordings, quick, tmp_pa
 def test_a_folder_of_something_else_is_not_written_into(recordings, quick, tmp_path):
     (tmp_path / "me").mkdir()
     (tmp_path / "me" / "diary.txt").write_text("mine")
-    with pytest.raises(FileExistsError, match="is not being made by this command"):
+    with pytest.raises(FileExistsError, match="which says how it was made, does not: choose another folder"):
         create(order(recordings, tmp_path / "me", quick))
+    (tmp_path / "you.work" / "clips").mkdir(parents=True)
+    (tmp_path / "you.work" / "clips" / "film.mov").write_text("mine")
+    with pytest.raises(FileExistsError, match="would delete files in it"):
+        create(order(recordings, tmp_path / "you", quick))
+    assert (tmp_path / "you.work" / "clips" / "film.mov").exists()
+
+
+def test_what_cannot_work_is_refused_before_anything_is_written(recordings, quick, tmp_path):
+    (tmp_path / "file").write_text("mine")
+    with pytest.raises(NotADirectoryError, match="file is a file: name a folder"):
+        create(order(recordings, tmp_path / "file", quick))
+    with pytest.raises(FileNotFoundError, match="nowhere: there is no such folder; expected that of an aligner"):
+        create(order(recordings, tmp_path / "me", quick, aligner=tmp_path / "nowhere"))
+    with pytest.raises(ModuleNotFoundError, match="faster_whisper is not installed"):
+        create(order(recordings, tmp_path / "me", quick, recognizer="whisper:base"))
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
 def test_steps_follow_from_the_minutes_and_are_remembered(recordings, quick, tmp_path, monkeypatch):
@@ -310,3 +417,8 @@ def test_steps_follow_from_the_minutes_and_are_remembered(recordings, quick, tmp
     assert found["plan"]["steps"] == fine_tuning.FEWEST_STEPS
     stored = json.loads((made.work / "stages" / "plan.json").read_text())
     assert stored["result"] == found["plan"]
+
+
+def test_the_store_is_aligned_for_the_other_commands_too(made, base):
+    store = FeatureStore.open(made[0].with_name("me.work") / "store")
+    assert store.header["alignment"]["aligner"] == model_name(base)  # so `corpus align` has nothing to do

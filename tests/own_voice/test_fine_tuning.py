@@ -6,10 +6,12 @@ from safetensors.torch import load_file
 
 from clock_attention.own_voice.fine_tuning import (
     ADVERSARY_SHARE,
+    FEWEST_STEPS,
     MOST_STEPS,
     export_own_voice,
     fine_tuning_config,
     steps_within,
+    worthwhile_steps,
 )
 from clock_attention.own_voice.measure import held_out
 from clock_attention.own_voice.spread import energy_spread
@@ -38,10 +40,13 @@ def first_run(config, store, folder):
 
 
 def test_steps_fit_into_the_minutes_and_end_where_more_do_not_help():
-    assert steps_within(minutes=20, seconds_per_step=1.5, recorded_minutes=80) == 800
-    assert steps_within(minutes=60, seconds_per_step=0.5, recorded_minutes=80) == MOST_STEPS[1]
-    assert steps_within(minutes=60, seconds_per_step=0.5, recorded_minutes=15) == 1000
-    assert steps_within(minutes=60, seconds_per_step=0.5, recorded_minutes=3) == MOST_STEPS[0]
+    assert steps_within(minutes=20, seconds_per_step=1.5, worthwhile=1000) == 800
+    assert steps_within(minutes=60, seconds_per_step=0.5, worthwhile=1000) == 1000
+    assert steps_within(minutes=1, seconds_per_step=5, worthwhile=1000) == FEWEST_STEPS
+
+
+def test_more_recordings_are_worth_more_steps():
+    assert [worthwhile_steps(minutes) for minutes in (3, 15, 80)] == [MOST_STEPS[0], 1000, MOST_STEPS[1]]
 
 
 @pytest.mark.parametrize("steps", [1, 7, 100, 6000])

@@ -41,18 +41,22 @@ def test_measures_have_their_intervals_and_a_comparison():
 def test_everything_that_was_left_out_is_counted_by_reason():
     found = {
         "gather": {"left_out": {"no text": (2, 7.0)}, "seconds": 600.0},
-        "prepare": {"left_out": [("a", "clipped", "", 4.0), ("b", "clipped", "", 5.6), ("c", "silent", "")]},
+        "prepare": {
+            "left_out": [("a", "clipped", "", 4.0), ("b", "clipped", "", 5.6), ("c", "missing", "", 3.0)],
+            "removed": [2, 6.0],
+        },
         "align": {"left_out": ["d"], "seconds_left_out": 20.4, "worst": [("d", None, "does not fit", "text")]},
     }
     assert left_out(found) == [
         ["reading", "no text", "2", "7"],
         ["preparing", "clipped", "2", "10"],
-        ["preparing", "silent", "1", "0"],  # as version 0.2.0 wrote it
+        ["preparing", "missing", "1", "3"],
+        ["preparing", "removed by hand", "2", "6"],
         ["aligning", "the text does not fit", "1", "20"],
     ]
-    assert minutes_used(found) == pytest.approx((600 - 9.6 - 20.4) / 60)
+    assert minutes_used(found) == pytest.approx((600 - 12.6 - 6 - 20.4) / 60)
     assert worst_table(found)[1] == ["d", "", "does not fit", "text"]
-    nothing = {"gather": {"left_out": {}}, "prepare": {"left_out": []}, "align": {"left_out": []}}
+    nothing = {"gather": {"left_out": {}}, "prepare": {"left_out": [], "removed": [0, 0]}, "align": {"left_out": []}}
     assert left_out(nothing) == []
 
 

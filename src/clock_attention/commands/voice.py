@@ -18,7 +18,7 @@ from clock_attention.own_voice.create import STAGES, OnStageProgress
 from clock_attention.own_voice.create import create as run_creation
 from clock_attention.own_voice.order import Order
 from clock_attention.own_voice.report import REPORT, left_out, measures_table, minutes_used
-from clock_attention.speech.voice.voice_folder import CARD, VoiceCard, VoiceError, read_card, shipped_voices
+from clock_attention.speech.voice.voice_folder import CARD, WEIGHTS, VoiceCard, VoiceError, read_card, shipped_voices
 
 app = typer.Typer(help="Make a voice from your recordings.", no_args_is_help=True)
 
@@ -80,7 +80,8 @@ def create(
     ] = False,
     seed: Annotated[int, typer.Option(help="Random seed of the training.")] = 0,
     threads: Annotated[
-        int | None, typer.Option(min=1, help=r"CPU threads and processes. \[default: all cores]")
+        int | None,
+        typer.Option(min=1, help=r"CPU threads and processes. \[default: all cores; one trains if that is faster]"),
     ] = None,
 ) -> None:
     """Make a voice from a folder of recordings: check, align, fine-tune, export, evaluate, report.
@@ -89,11 +90,6 @@ def create(
     """
     cores = threads or os.cpu_count() or 1
     with clear_errors():
-        if not consent.strip():
-            raise ValueError(
-                "--consent is missing: say whose voice it is and that they agree, for the voice's card, for example "
-                '--consent "I recorded myself, and anyone may use this voice"'
-            )
         order = Order(
             recordings,
             out,
@@ -110,7 +106,7 @@ def create(
             one_speaker=one_speaker,
             seed=seed,
             workers=cores,
-            threads=cores,
+            threads=threads,
         )
         begun = time.monotonic()
         with progress() as report:
@@ -123,7 +119,7 @@ def create(
             table.add_row(*row)
         console.print(table)
         for stage, reason, clips, seconds in left_out(found):
-            console.print(f"left out when {stage}: {reason}: {clips} clips, {seconds} s", highlight=False)
+            console.print(f"left out when {stage}: {reason}: {clips} recordings or clips, {seconds} s", highlight=False)
         console.print(
             f"{minutes_used(found):.1f} of {found['gather']['seconds_found'] / 60:.1f} minutes of recordings used. "
             f"Made in {(time.monotonic() - begun) / 60:.0f} minutes. Samples and details: {out / REPORT}\n"
@@ -136,21 +132,35 @@ def create(
 @contextmanager
 def progress() -> Iterator[OnStageProgress]:
     """For `voice create`: one line a stage, on a terminal with the time left in it; training shows its own."""
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    stage = ""
-    with Progress(*columns, console=console, disable=not console.is_terminal) as bar:
+    bar, stage = None, ""
 
-        def report(name: str, done: int, of: int) -> None:
-            nonlocal stage
-            if name != stage:
-                stage = name
-                title = f"{STAGES.index(name) + 1} of {len(STAGES)}: {DOING[name]}"
-                bar.add_task(title, total=of)
-                if not console.is_terminal:  # a file of what was said, read while the voice is made
-                    say(f"{title} ({of})")
-            bar.update(bar.task_ids[-1], completed=done, total=of)
+    def report(name: str, done: int, of: int) -> None:
+        nonlocal bar, stage
+        if name != stage:
+            if bar is not None:
+                bar.stop()
+            stage, bar = name, stage_bar(name)
+        if bar is not None:
+            bar.update(bar.task_ids[0], completed=done, total=of or None)
 
+    try:
         yield report
+    finally:
+        if bar is not None:
+            bar.stop()
+
+
+def stage_bar(name: str) -> Progress | None:
+    """The bar of a stage of `voice create`. None where its name is all that is shown."""
+    title = f"{STAGES.index(name) + 1} of {len(STAGES)}: {DOING[name]}"
+    if name == "train" or not console.is_terminal:  # there is room for one bar, and training has its own
+        say(title)
+        return None
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    bar = Progress(*columns, console=console)
+    bar.add_task(title, total=None)
+    bar.start()
+    return bar
 
 
 def voices(
@@ -171,10 +181,11 @@ def voices(
         for name, path in found.items():
             try:
                 card = read_card(path)
+                row = described(card, path)
             except VoiceError as error:
                 notes.append(f"{name} cannot be read: {error}")
                 continue
-            table.add_row(name, *described(card, path))
+            table.add_row(name, *row)
             notes.append(f"{name}: {origin(card)}")
         console.print(table)
         for note in notes:  # below the table, where long ones leave its columns their width
@@ -184,7 +195,9 @@ def voices(
 def described(card: VoiceCard, path: Path) -> tuple[str, ...]:
     """For `voices`: one voice as a row of the table, with licence and measures."""
     measures = card.measures or {}
-    size = (path / "model.safetensors").stat().st_size / 1e6
+    if not (path / WEIGHTS).is_file():
+        raise VoiceError(f"{path}: {WEIGHTS} is missing; export the voice again")
+    size = (path / WEIGHTS).stat().st_size / 1e6
     return (
         "English",  # all phonemizers so far
         ", ".join(speaker.name for speaker in card.language.speakers) or "1",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,12 +15,17 @@ from clock_attention.speech.audio.loudness import NOISY
 
 FEWEST_SECONDS = 180.0  # below, there is hardly one of each sound
 FEW_SECONDS = 600.0
-# Frequent in any English text, and hardly a word of other languages with the same letters.
+# Frequent in any English text, and no word of other languages: Danish has "for", Polish "to", Dutch "is" and "was".
 ENGLISH = frozenset(
-    re.split(" ", "the of and to is that it his with had for on be you at by not are i this from they we have")
+    re.split(
+        " ",
+        "the and that it with you this they from his which their were she there would could what when into your our "
+        "has been",
+    )
 )
-LEAST_ENGLISH = 0.08  # of the words; English prose has 0.2 to 0.4, German, French and Spanish below 0.04
+LEAST_ENGLISH = 0.04  # of the words; English prose has 0.15 to 0.25, other languages below 0.01
 FEWEST_WORDS = 40  # that say anything about the language
+LISTENED = 48  # clips in which the speaker is compared
 # Cosine between the mean embeddings of the two most different groups of clips. Halves of one reader's recordings:
 # 0.94 and more (0.89 with 8 short clips); two of ten speakers (TIMIT, LJSpeech, Kathleen): 0.83 and less.
 SAME_SPEAKER = 0.86
@@ -60,7 +66,7 @@ def require_enough(clips: Sequence[Clip], folder: str, left_out: str = "") -> li
             "texts, or train a voice from nothing with a phonemizer for your language (guide: training)"
         )
     if seconds < FEW_SECONDS:
-        return [f"{seconds / 60:.0f} minutes are little: expect slips; 20 minutes or more sound better"]
+        return [f"{seconds / 60:.0f} minutes is not much: expect mispronounced words; 20 or more sound better"]
     return []
 
 
@@ -70,7 +76,7 @@ def require_enough_left(seconds: float, left_out: Sequence[tuple[str, str]], fol
         some = ", ".join(f"{name} ({reason})" for name, reason in left_out[:3])
         more = f" and {len(left_out) - 3} more" if len(left_out) > 3 else ""
         raise ValueError(
-            f"{folder}: {seconds:.0f} s are left of clips whose texts fit; a voice needs at least "
+            f"{folder}: only {seconds:.0f} s of speech have a text that fits; a voice needs at least "
             f"{FEWEST_SECONDS / 60:.0f} minutes. Left out: {some}{more}; check that every text belongs to its recording"
         )
 
@@ -83,6 +89,11 @@ def require_quiet(above_noise: float) -> list[str]:
         f"the room is audible: speech is {above_noise:.0f} dB above the noise, a quiet room gives {NOISY:.0f} dB or "
         "more; the voice will learn the noise too. Record closer to the microphone, in a room with soft furniture"
     ]
+
+
+def compared(count: int) -> list[int]:
+    """Check of the speaker: which of so many clips are listened to. At random: every other may be somebody else's."""
+    return sorted(random.Random(0).sample(range(count), k=min(LISTENED, count)))
 
 
 def require_one_speaker(ids: Sequence[str], embeddings: Sequence[Embedding] | None, known: bool = False) -> list[str]:
@@ -108,7 +119,7 @@ def require_one_speaker(ids: Sequence[str], embeddings: Sequence[Embedding] | No
             "person, in different rooms or with different microphones: `clock-attention voice create … --one-speaker`"
         )
     odd = [name for name, cosine in zip(ids, vectors @ centre, strict=True) if cosine < ODD_CLIP]
-    return [f"does somebody else speak in {', '.join(odd)}? It does not sound like the rest"] if odd else []
+    return [f"these clips do not sound like the rest: {', '.join(odd)}; does somebody else speak?"] if odd else []
 
 
 def larger_group(vectors: NDArray[np.float64]) -> NDArray[np.bool_]:

@@ -22,12 +22,18 @@ from clock_attention.evaluation.scoring.speaker_similarity import load_encoder
 from clock_attention.files import locked
 from clock_attention.own_voice.checks import (
     Clip,
+    compared,
     require_enough,
     require_enough_left,
     require_one_speaker,
     require_quiet,
 )
-from clock_attention.own_voice.fine_tuning import export_own_voice, fine_tuning_config, steps_within
+from clock_attention.own_voice.fine_tuning import (
+    export_own_voice,
+    fine_tuning_config,
+    steps_within,
+    worthwhile_steps,
+)
 from clock_attention.own_voice.gather import (
     TRANSCRIPTS,
     Gathered,
@@ -38,13 +44,14 @@ from clock_attention.own_voice.gather import (
     why_left_out,
 )
 from clock_attention.own_voice.measure import judges, measure
-from clock_attention.own_voice.order import Order
+from clock_attention.own_voice.order import Order, require_folders
 from clock_attention.own_voice.report import minutes_used, write_card, write_voice_report
 from clock_attention.own_voice.spread import MOST_SPREAD
-from clock_attention.own_voice.stage_inputs import gathering_inputs, start_digest
+from clock_attention.own_voice.stage_inputs import clips_digest, gathering_inputs, start_digest
 from clock_attention.own_voice.stages import StageResult, Stages, digest_of
+from clock_attention.own_voice.transcribed import machine_made, marked, warnings_about_texts
 from clock_attention.speech.aligner import Aligner
-from clock_attention.speech.aligner.network import SHIPPED
+from clock_attention.speech.aligner.network import SHIPPED, model_name
 from clock_attention.speech.audio.sound_reading import load_audio
 from clock_attention.speech.audio.wave import Wave
 from clock_attention.speech.corpus.cutting import TimedWord
@@ -64,10 +71,9 @@ from clock_attention.speech.voice.voice import Voice
 from clock_attention.speech.voice.voice_folder import CARD, WEIGHTS
 
 STAGES = ("gather", "check", "prepare", "align", "plan", "train", "export", "evaluate")
-LISTENED = 48  # clips in which the speaker is compared
 TIMED_STEPS = 4
 
-OnStageProgress = Callable[[str, int, int], None]  # stage, done, of
+OnStageProgress = Callable[[str, int, int], None]  # stage, done, of; 0 of 0 when it begins
 OnWarning = Callable[[str], None]
 
 
@@ -83,13 +89,15 @@ def create(
     """
     refuse_among(order.recordings, order.out)
     refuse_inside(order.recordings, order.work)
+    # Mistakes show before anything is written.
+    require_folders(order)
     if order.prompts is not None:
-        read_prompts(order.prompts)  # a mistake in them shows now
-    sources, rejected = find_sources(order.recordings)  # a wrong folder is refused before anything is written
-    if order.out.exists() and not order.work.exists() and any(order.out.iterdir()):
-        raise FileExistsError(f"{order.out} exists and is not being made by this command: choose another folder")
+        read_prompts(order.prompts)
+    if order.recognizer != Order.recognizer:
+        load_recognizer(order.recognizer)  # the default one may be missing, and then nothing is measured with it
+    sources, rejected = find_sources(order.recordings)
     start = start_from(order.base)
-    with locked(order.work, "a voice"), threads(order.threads):
+    with locked(order.work, "a voice"), threads(order.threads or order.workers):
         creation = Creation(order, start, report, quiet, warn)
         return creation.run(sources, rejected)
 
@@ -101,44 +109,62 @@ class Creation:
         self, order: Order, start: Start, report: OnStageProgress, quiet: bool, warn: OnWarning = lambda warning: None
     ) -> None:
         self.order, self.start, self.report, self.quiet, self.warn = order, start, report, quiet, warn
-        self.stages = Stages(order.work / "stages")
+        self.stages = Stages(order.work / "stages", begin=lambda stage: report(stage, 0, 0))
         self.clips, self.store, self.run_folder = (order.work / name for name in ("clips", "store", "run"))
         self.samples = order.work / "samples"
 
     def run(self, sources: list[Source], rejected: list[Rejection]) -> dict[str, Any]:
         order, stages = self.order, self.stages
-        aligner = digest_of(order.aligner or SHIPPED)
+        aligner = model_name(order.aligner or SHIPPED)
         found: dict[str, Any] = {}
         found["gather"] = stages.run(
             "gather",
-            gathering_inputs(sources, rejected, self.start, order.recognizer, aligner),
+            [
+                gathering_inputs(sources, rejected, self.start, order.recognizer, aligner),
+                machine_made(order.recordings),
+            ],
             lambda: self.gather(sources, rejected),
             [self.clips / "metadata.csv"],
             chained=False,
         )
-        clips = digest_of(self.clips)  # whose texts may have been corrected
+        gathered = Gathered(**found["gather"])
+        clips = clips_digest(self.clips)  # whose texts may have been corrected
         listens = installed("resemblyzer")
+        heard = [gathered.above_noise, gathered.transcribed_by, gathered.transcribed_clips]
         found["check"] = stages.run(
-            "check",
-            [clips, order.one_speaker, listens],
-            lambda: self.check(Gathered(**found["gather"])),
-            chained=False,
+            "check", [clips, order.one_speaker, listens, heard], lambda: self.check(gathered), chained=False
         )
         for warning in found["check"]["warnings"]:
             self.warn(warning)
         store = self.store / "store.json"
         found["prepare"] = stages.run(
-            "prepare", [clips, self.start.language.phonemizer], self.prepare, [store], own=self.store
+            "prepare",
+            [clips, self.start.language.phonemizer],
+            lambda: self.prepare(gathered),
+            [store],
+            own=self.store,
         )
         found["align"] = stages.run("align", aligner, self.align)
         unfit = [(row[0], row[1]) for stage in ("align", "prepare") for row in found[stage]["left_out"]]
         require_enough_left(60 * minutes_used(found), unfit, str(order.recordings))
-        found["plan"] = stages.run("plan", [order.minutes, order.steps, order.threads], self.plan, chained=False)
-        config = self.config(found["plan"])
+        plan = found["plan"] = stages.run(
+            "plan",
+            [order.minutes, order.steps, order.threads, order.workers, self.start.model.model_dump()],
+            self.plan,
+            chained=False,
+        )
+        if plan["steps"] < plan["worthwhile"] and order.steps is None:
+            self.warn(
+                f"{plan['steps']} steps of training fit into {order.minutes:g} minutes at the speed this machine has "
+                f"now; {plan['worthwhile']} sound better, and would take "
+                f"{plan['worthwhile'] * plan['seconds_per_step'] / 60:.0f} (--minutes)"
+            )
+        torch.set_num_threads(plan["threads"])
+        config = self.config(plan)
         last = self.run_folder / "checkpoints" / f"step-{config.training.steps:08d}.pt"
         found["train"] = stages.run(
             "train",
-            [config.model_dump(), start_digest(self.start)],
+            [config.model_dump(), start_digest(self.start), plan["threads"]],
             lambda: self.train(config),
             [last],
             own=self.run_folder,
@@ -173,7 +199,8 @@ class Creation:
             recognizer=partial(load_recognizer, self.order.recognizer),
             memory=self.order.work / TRANSCRIPTS,
         )
-        return asdict(gathering.run(sources, rejected, lambda done: self.report("gather", done, len(sources))))
+        gathered = gathering.run(sources, rejected, lambda done: self.report("gather", done, len(sources)))
+        return asdict(marked(gathered, machine_made(self.order.recordings)))
 
     def check(self, gathered: Gathered) -> StageResult:
         recordings = [row for row in read_folder(self.clips)[0] if row.path]  # clips may be deleted by hand, too
@@ -181,7 +208,7 @@ class Creation:
         warnings = require_enough(clips, str(self.order.recordings), why_left_out(self.clips))
         warnings += require_quiet(gathered.above_noise)
         encoder = load_encoder()
-        some = recordings[:: max(1, len(recordings) // LISTENED)]
+        some = [recordings[place] for place in compared(len(recordings))]
         embeddings = None
         if encoder is not None:
             embeddings = []
@@ -189,15 +216,10 @@ class Creation:
                 embeddings.append(encoder.embed(load_audio(row.path, 16000), 16000))
                 self.report("check", number, len(some))
         warnings += require_one_speaker([row.id for row in some], embeddings, self.order.one_speaker)
-        if gathered.transcribed_clips:
-            warnings.append(
-                f"{gathered.transcribed_clips} of {gathered.clips} texts were written by the recognizer "
-                f"{gathered.transcribed_by}, and the voice learns its mistakes: to correct them, write them with "
-                "`corpus transcribe` and make the voice of that folder"
-            )
+        warnings += warnings_about_texts(gathered)
         return {"warnings": warnings}
 
-    def prepare(self) -> StageResult:
+    def prepare(self, gathered: Gathered) -> StageResult:
         if (self.store / "store.json").exists():  # finished, and killed before that was written down
             shutil.rmtree(self.store)
         recordings, rejected = read_folder(self.clips)
@@ -210,7 +232,8 @@ class Creation:
             done += progress.items
             self.report("prepare", done, len(recordings))
 
-        store = prepare(
+        prepare_here = partial(
+            prepare,
             recordings,
             self.store,
             settings,
@@ -220,12 +243,19 @@ class Creation:
             folder=self.clips,
             report=report,
         )
-        unused = {row.id for row in store.rejected}
-        length = {row.id: soundfile.info(row.path).duration for row in recordings if row.id in unused and row.path}
+        try:
+            store = prepare_here()
+        except FileExistsError:  # begun under another path, of which its plan is made
+            shutil.rmtree(self.store)
+            store = prepare_here()
+        length = {row.id: soundfile.info(row.path).duration for row in recordings if row.path}
+        gone = gathered.clips - len(length)  # removed by hand, and with them their lengths
+        each = max(0.0, gathered.seconds - sum(length.values())) / max(1, gone)
+        removed = gone - sum(row.id not in length for row in store.rejected)
         return {
             "utterances": len(store),
-            "hours": store.hours,
-            "left_out": [[row.id, row.reason, row.detail, length.get(row.id, 0.0)] for row in store.rejected],
+            "left_out": [[row.id, row.reason, row.detail, length.get(row.id, each)] for row in store.rejected],
+            "removed": [removed, each * removed],
         }
 
     def align(self) -> StageResult:
@@ -240,7 +270,7 @@ class Creation:
         store, listed = align_store(
             self.store,
             partial(Aligner.load, aligner),
-            name=digest_of(aligner or SHIPPED),
+            name=model_name(aligner or SHIPPED),
             folder=self.clips,
             workers=self.order.workers,
             report=report,
@@ -248,23 +278,40 @@ class Creation:
         frames = {row.id: row.frames for row in store.utterances}
         worst = [[row.id, row.score, row.reason, row.text] for row in listed[:20]]
         left_out = [[row.id, row.reason] for row in listed if row.reason]
-        lost = sum(frames[row.id] for row in listed if row.reason) / store.mel_config.frames_per_second
-        return {"worst": worst, "left_out": left_out, "seconds_left_out": lost, "utterances": len(listed)}
+        per_second = store.mel_config.frames_per_second
+        lost = sum(frames[row.id] for row in listed if row.reason) / per_second
+        return {
+            "worst": worst,
+            "left_out": left_out,
+            "seconds_left_out": lost,
+            "seconds": sum(frames.values()) / per_second - lost,
+            "utterances": len(listed),
+        }
 
     def plan(self) -> StageResult:
-        """The steps that fit into the minutes; measured once, so that a repeated creation trains as long."""
-        if self.order.steps is not None:
-            return {"steps": self.order.steps, "seconds_per_step": None}
-        trial = self.config({"steps": TIMED_STEPS + 1}).changed(
+        """Steps that fit into the minutes, and threads; found once, so that a repeated creation trains alike."""
+        order, store = self.order, FeatureStore.open(self.store)
+        frames = sum(row.frames for row in store.utterances if row.durations is not None)
+        worthwhile = worthwhile_steps(frames / store.mel_config.frames_per_second / 60)
+        if order.steps is not None:
+            threads = order.threads or order.workers
+            return {"steps": order.steps, "worthwhile": worthwhile, "seconds_per_step": None, "threads": threads}
+        # Beside another program, two threads wait for each other and are slower than one.
+        choice = [order.threads] if order.threads else sorted({1, order.workers})
+        seconds = {count: self.seconds_per_step(count, store) for count in choice}
+        best = min(choice, key=seconds.__getitem__)
+        steps = steps_within(order.minutes, seconds[best], worthwhile)
+        return {"steps": steps, "worthwhile": worthwhile, "seconds_per_step": seconds[best], "threads": best}
+
+    def seconds_per_step(self, count: int, store: FeatureStore) -> float:
+        config = self.config({"steps": TIMED_STEPS + 1}).changed(
             ["adversarial_from=0", "pictures=0", "validate_every=1000", "log_every=1"]
         )
-        with TemporaryDirectory(prefix="clock-attention-") as folder:
-            store, run = FeatureStore.open(self.store), Path(folder) / "run"
-            train_to(TIMED_STEPS + 1, trial, store, run, start=self.start, quiet=True)
+        with TemporaryDirectory(prefix="clock-attention-") as folder, threads(count):
+            run = Path(folder) / "run"
+            train_to(TIMED_STEPS + 1, config, store, run, start=self.start, quiet=True)
             first, *_, last = read_log(run / "log.csv")  # the first step compiles
-            seconds = (float(last["seconds"]) - float(first["seconds"])) / TIMED_STEPS
-        steps = steps_within(self.order.minutes, seconds, recorded_minutes=60 * store.hours)
-        return {"steps": steps, "seconds_per_step": seconds}
+            return (float(last["seconds"]) - float(first["seconds"])) / TIMED_STEPS
 
     def config(self, plan: StageResult) -> RunConfig:
         return fine_tuning_config(self.start, plan["steps"], self.order.seed)

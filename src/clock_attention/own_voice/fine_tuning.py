@@ -24,10 +24,14 @@ FEWEST_STEPS = 200
 RECORDED_MINUTES, MOST_STEPS = (10, 20), (500, 1500)
 
 
-def steps_within(minutes: float, seconds_per_step: float, recorded_minutes: float) -> int:
+def worthwhile_steps(recorded_minutes: float) -> int:
+    """How many steps of fine-tuning improve a voice; more do not."""
+    return int(np.interp(recorded_minutes, RECORDED_MINUTES, MOST_STEPS))
+
+
+def steps_within(minutes: float, seconds_per_step: float, worthwhile: int) -> int:
     """How many steps to fine-tune a voice: as many as fit into the time, within what makes sense."""
-    most = np.interp(recorded_minutes, RECORDED_MINUTES, MOST_STEPS)
-    return int(min(most, max(FEWEST_STEPS, 60 * minutes / seconds_per_step)))
+    return int(min(worthwhile, max(FEWEST_STEPS, 60 * minutes / seconds_per_step)))
 
 
 def fine_tuning_config(start: Start, steps: int, seed: int = 0) -> RunConfig:

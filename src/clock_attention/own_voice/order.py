@@ -26,8 +26,8 @@ class Order:
     prompts: Path | None = None
     count: int = SENTENCES
     seed: int = 0
-    workers: int = 2
-    threads: int = 2
+    workers: int = 2  # processes
+    threads: int | None = None  # of the training; None: one, or as many as `workers`, whichever is faster
     blend: float = 1.0  # share of the fine-tuned weights in the voice; the rest are the base's
     steps: int | None = None  # instead of as many as fit into the minutes
     one_speaker: bool = False  # known, so recordings that sound different are no reason to refuse
@@ -36,7 +36,7 @@ class Order:
         if not self.consent.strip():
             raise ValueError(
                 "whose voice is it, and did they agree? A voice of a person needs a statement for its card, for "
-                'example "I recorded myself, and anyone may use this voice"'
+                'example --consent "I recorded myself, and anyone may use this voice"'
             )
         if self.minutes <= 0:
             raise ValueError(f"minutes: got {self.minutes:g}, expected more than 0")
@@ -47,3 +47,25 @@ class Order:
         """Beside the voice: what is needed to continue, and to make it again."""
         out = Path(os.path.abspath(self.out)) if self.out.name in ("", "..") else self.out  # "." has no name
         return out.with_name(f"{out.name}.work")
+
+
+def require_folders(order: Order) -> None:
+    """Refuse folders of an order that cannot be what it says, or hold something else."""
+    if order.out.exists() and not order.out.is_dir():
+        raise NotADirectoryError(f"{order.out} is a file: name a folder for the voice")
+    if order.aligner is not None and not order.aligner.is_dir():
+        raise FileNotFoundError(f"{order.aligner}: there is no such folder; expected that of an aligner's model")
+    if holds_files(order.out) and not order.work.exists():
+        raise FileExistsError(
+            f"{order.out} exists, and {order.work}, which says how it was made, does not: choose another folder"
+        )
+    if holds_files(order.work) and not (order.work / "stages").is_dir():
+        raise FileExistsError(
+            f"{order.work} exists and was not made by this command, which would delete files in it: choose another "
+            "folder for the voice"
+        )
+
+
+def holds_files(folder: Path) -> bool:
+    """Whether there is anything in a folder but the lock of a command that was stopped early."""
+    return folder.exists() and any(path.name != ".lock" for path in folder.iterdir())

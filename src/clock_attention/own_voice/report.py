@@ -56,7 +56,7 @@ def write_voice_report(order: Order, found: Findings, log: Path, samples: Path) 
     recorded = [(text, samples / f"recording_{number}.flac") for number, text in enumerate(measured["recorded_texts"])]
     parts: list[ReportPart] = [
         Heading(f"The voice {order.out.name}", 1),
-        f"Consent: {order.consent}. Licence: {order.licence}.",
+        f"Consent: {order.consent.rstrip('.')}. Licence: {order.licence}.",
     ]
     parts += [*(f"Note: {warning}." for warning in found["check"]["warnings"])]
     parts += [Heading("Listen"), AudioSamples("The voice, on sentences that it has never seen:", tuple(spoken))]
@@ -129,7 +129,7 @@ def interval(values: list[float]) -> str:
 
 def used_table(found: Findings) -> Cells:
     """Of a voice's report: how much was recorded and used."""
-    gathered, prepared, plan = found["gather"], found["prepare"], found["plan"]
+    gathered, plan = found["gather"], found["plan"]
     low, middle, high = gathered["loudness"] or [0.0, 0.0, 0.0]
     return [
         ["", ""],
@@ -138,7 +138,10 @@ def used_table(found: Findings) -> Cells:
             "clips",
             f"{gathered['clips']}, {gathered['seconds'] / 60:.1f} minutes; {gathered['cut']} recordings were cut",
         ],
-        ["learned from (without silence at both ends)", f"{60 * prepared['hours']:.1f} minutes"],
+        [
+            "learned from or measured with (without silence at both ends)",
+            f"{found['align']['seconds'] / 60:.1f} minutes",
+        ],
         ["loudness before (lowest, median, highest)", f"{low:.0f} / {middle:.0f} / {high:.0f} LUFS"],
         ["speech above noise", f"{gathered['above_noise']:.0f} dB"],
         ["texts by a recognizer", f"{gathered['transcribed_clips']} clips {gathered['transcribed_by']}".strip()],
@@ -153,8 +156,11 @@ def left_out(found: Findings) -> Cells:
         rows.append(["reading", reason, f"{count:.0f}", f"{seconds:.0f}"])
     rejected = found["prepare"]["left_out"]
     for reason in dict.fromkeys(row[1] for row in rejected):
-        lengths = [seconds_of(row) for row in rejected if row[1] == reason]
+        lengths = [row[3] for row in rejected if row[1] == reason]
         rows.append(["preparing", reason, str(len(lengths)), f"{sum(lengths):.0f}"])
+    removed, seconds = found["prepare"]["removed"]
+    if removed > 0:
+        rows.append(["preparing", "removed by hand", str(removed), f"{seconds:.0f}"])
     aligned = found["align"]
     if aligned["left_out"]:
         seconds = f"{aligned['seconds_left_out']:.0f}"
@@ -164,13 +170,9 @@ def left_out(found: Findings) -> Cells:
 
 def minutes_used(found: Findings) -> float:
     """Of a voice's report: how much of the recordings the voice learned from or was measured with."""
-    lost = sum(map(seconds_of, found["prepare"]["left_out"])) + found["align"]["seconds_left_out"]
+    prepared = found["prepare"]
+    lost = sum(row[3] for row in prepared["left_out"]) + prepared["removed"][1] + found["align"]["seconds_left_out"]
     return float(found["gather"]["seconds"] - lost) / 60
-
-
-def seconds_of(rejected: list[Any]) -> float:
-    """Of a voice's report: length of a clip that was not prepared; version 0.2.0 did not write it down."""
-    return float(rejected[3]) if len(rejected) > 3 else 0.0
 
 
 def worst_table(found: Findings) -> Cells:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from clock_attention.own_voice.gather import LONGEST_CLIP, length_of
-from clock_attention.own_voice.stages import digest
+from clock_attention.own_voice.stages import digest, digest_of
 from clock_attention.speech.audio.sound_reading import FOREIGN
 from clock_attention.speech.corpus.sources import Source
 from clock_attention.speech.corpus.store import Rejection
@@ -30,6 +30,12 @@ def gathering_inputs(
         "aligner": aligner if any(map(may_be_cut, sources)) else None,
         "ffmpeg": foreign and shutil.which("ffmpeg") is not None,
     }
+
+
+def clips_digest(folder: Path) -> str:
+    """Input of what is done with the clips: their table and their sound, and no other file that lies there."""
+    files = [folder / "metadata.csv", *sorted(folder.glob("wavs/[!.]*"))]
+    return digest_of(*(path for path in files if path.is_file()))
 
 
 def start_digest(start: Start) -> str:

@@ -22,8 +22,9 @@ StageResult = dict[str, Any]
 class Stages:
     """The files of all stages of creating a voice in one folder, and the chain of what each depends on."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = make_folder(folder)
+    def __init__(self, folder: Path, begin: Callable[[str], None] = lambda stage: None) -> None:
+        """`begin` is told which stage has something to do."""
+        self.folder, self.begin = make_folder(folder), begin
         self.before = ""
 
     def run(
@@ -54,6 +55,7 @@ class Stages:
             # Later stages depend on this very run of the work: some of them change what it leaves behind.
             done = {"key": key, "run": done["run"] if interrupted else secrets.token_hex(8)}
             write_atomically(path, json.dumps(done))
+            self.begin(name)
             done["result"] = work()
             write_atomically(path, json.dumps(done, indent=1, ensure_ascii=False))
         if chained:
