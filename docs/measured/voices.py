@@ -201,17 +201,42 @@ def base_voices() -> str:
 
 @made
 def sound_paces() -> str:
+    return opinions_table(read("sound_paces")["rows"])
+
+
+@made
+def sound_voices() -> str:
+    return opinions_table(read("sound_voices")["rows"])
+
+
+@made
+def kathleen_paces() -> str:
+    rows = read("kathleen_paces")["rows"]
+    return opinions_table([row for row in rows if row["name"].startswith("kathleen")])
+
+
+def opinions_table(found: list[dict[str, Any]]) -> str:
+    """Word error rate and opinion scores in rows of benchmarks/sound.py."""
     rows = [
         [row["name"], percent_interval(row["wer"])] + [interval(row[key]) for key in ("distillmos", "dnsmos")]
-        for row in read("sound_paces")["rows"]
+        for row in found
     ]
     return table(["", "WER", "DistillMOS", "DNSMOS"], rows)
 
 
 @made
 def sound_bars() -> str:
+    return bars_table("sound_bars", "default voice")
+
+
+@made
+def kathleen_bars() -> str:
+    return bars_table("kathleen_bars", "voice `kathleen`")
+
+
+def bars_table(name: str, voice: str) -> str:
     """One row for each measured part of benchmarks/sound_bars.py."""
-    found, rows = read("sound_bars"), []
+    found, rows = read(name), []
 
     def row(what: str, ours: object, theirs: object, vocoder: str) -> None:
         rows.append([what, ours, theirs, vocoder])
@@ -273,7 +298,7 @@ def sound_bars() -> str:
             row(f"text to sound, CPU s per s{how}", f"{part['CPU s per s']:.3f}", "", part["vocoder"])
             memory = f"{part['peak memory, MB']} / {part['peak memory after them, MB']} MB"
             row(f"peak memory, first phrases / after {part['utterances']} utterances{how}", memory, "", part["vocoder"])
-    return table(["", "default voice", "teacher", "vocoder"], rows)
+    return table(["", voice, "teacher", "vocoder"], rows)
 
 
 def sound_of(name: str) -> str:
