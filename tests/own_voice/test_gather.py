@@ -1,12 +1,14 @@
 """Recordings of any kind become clips of one rate and loudness, and nothing disappears without a reason."""
 
 import json
+import shutil
+import subprocess
 
 import numpy as np
 import pytest
 import soundfile
 
-from clock_attention.own_voice.gather import Gathering, read_gathered
+from clock_attention.own_voice.gather import Gathering, read_gathered, why_left_out
 from clock_attention.speech.audio.loudness import LOUDNESS, loudness
 from clock_attention.speech.corpus.cutting import TimedWord
 from clock_attention.speech.corpus.ljspeech import read_folder
@@ -61,6 +63,14 @@ def test_a_long_recording_is_cut_between_its_words_and_all_of_it_is_used(tmp_pat
     assert max(soundfile.info(row.path).duration for row in recordings) <= 12
 
 
+def test_a_long_recording_without_one_of_its_words_is_left_out_and_counted(tmp_path):
+    soundfile.write(tmp_path / "music.wav", tone(40, RATE), RATE)
+    source = Source("music", str(tmp_path / "music.wav"), "What nobody says.")
+    result = Gathering(tmp_path / "clips", RATE, find_words=lambda *_: []).run([source])
+    assert result.left_out == {"not cut": [1, pytest.approx(40)]}
+    assert "none of the words" in why_left_out(tmp_path / "clips")
+
+
 def test_what_has_no_text_is_written_down_and_flagged(tmp_path):
     soundfile.write(tmp_path / "a.wav", tone(30, RATE), RATE)
     sources, _ = find_sources(tmp_path)
@@ -91,6 +101,50 @@ def test_nothing_is_left_out_without_a_reason(tmp_path):
     }
     assert result.left_out["unreadable text"][1] == pytest.approx(3)
     assert len((tmp_path / "clips" / "left_out.jsonl").read_text().splitlines()) == 5
+
+
+def test_every_second_beside_a_table_is_used_or_has_a_reason(tmp_path):
+    lengths = {
+        "wavs/a.wav": 2.0,
+        "wavs/b.wav": 3.0,
+        "wavs/c.wav": 5.0,
+        "wavs/a.flac": 2.0,
+        "session2/a.wav": 7.0,
+        "d.wav": 11.0,
+    }
+    for name, seconds in lengths.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        soundfile.write(tmp_path / name, tone(seconds, RATE), RATE)
+    (tmp_path / "metadata.csv").write_text("a|One.\nb|Two.|with|an extra|column\nsession2/a|Four.\nnobody|Five.\n")
+    result = Gathering(tmp_path / "clips", RATE).run(*find_sources(tmp_path))
+    assert result.left_out == {
+        "malformed row": [1, pytest.approx(3)],
+        "bad id": [1, pytest.approx(7)],
+        "duplicate id": [1, pytest.approx(2)],
+        "not in metadata.csv": [2, pytest.approx(5 + 11)],
+        "missing": [1, 0],
+    }
+    assert result.seconds == pytest.approx(2)
+    assert result.seconds_found == pytest.approx(sum(lengths.values()))
+
+
+@pytest.mark.skipif(shutil.which("ffmpeg") is None, reason="needs ffmpeg")
+def test_seconds_of_files_that_only_ffmpeg_reads_are_counted(tmp_path, monkeypatch):
+    from clock_attention.own_voice import gather
+
+    folder = tmp_path / "mine"
+    folder.mkdir()
+    for name, seconds in (("a.m4a", 2), ("b.wv", 3), ("c.m4a", 5)):
+        soundfile.write(tmp_path / "tone.wav", tone(seconds, RATE), RATE)
+        subprocess.run(["ffmpeg", "-v", "error", "-y", "-i", tmp_path / "tone.wav", folder / name], check=True)
+    (folder / "metadata.csv").write_text("a|One.\nc|Three.\n")
+    monkeypatch.setattr(gather, "LONGEST_SOURCE", 4.0)
+    result = Gathering(tmp_path / "clips", RATE).run(*find_sources(folder))
+    assert result.left_out["not in metadata.csv"] == [1, pytest.approx(3, abs=0.1)]
+    assert result.left_out["unreadable"] == [1, pytest.approx(5, abs=0.1)]
+    assert result.seconds_found == pytest.approx(2 + 3 + 5, abs=0.2)
+    lost = sum(seconds for _, seconds in result.left_out.values())
+    assert result.seconds + lost == pytest.approx(result.seconds_found)
 
 
 def test_pieces_of_a_recording_with_a_long_name_have_names_that_can_be_read(tmp_path):

@@ -25,6 +25,7 @@ from clock_attention.speech.audio.sound_reading import (
     MOST_SAMPLES,
     audio_seconds,
     audio_size,
+    full_seconds,
     load_audio,
     stream_audio,
 )
@@ -61,7 +62,7 @@ class Gathered:
 
     clips: int = 0
     seconds: float = 0.0
-    seconds_found: float = 0.0
+    seconds_found: float = 0.0  # in all sound files, used or not
     transcribed_by: str = ""  # the recognizer of machine-made texts; "" where there are none
     transcribed_clips: int = 0
     cut: int = 0  # long recordings that were cut
@@ -123,15 +124,12 @@ class Gathering:
 
     def add(self, source: Source) -> None:
         """Write the clips of one recording, or why there are none."""
-        seconds = length_of(source.path)
         if source.fault:
-            self.result.seconds_found += seconds
-            return self.leave_out(source.id, source.reason, source.fault, seconds)
+            return self.leave_out_unread(source, source.reason, source.fault)
         try:
             wave = load_long_audio(source.path, self.rate)
         except ValueError as error:
-            self.result.seconds_found += seconds
-            return self.leave_out(source.id, "unreadable", str(error), seconds)
+            return self.leave_out_unread(source, "unreadable", str(error))
         seconds = len(wave) / self.rate
         self.result.seconds_found += seconds
         try:  # before its level is changed, which hides that it was clipped
@@ -177,6 +175,8 @@ class Gathering:
             raise ValueError(f"{seconds:.0f} s long, and nothing here can find its words to cut it")
         else:
             words = self.find_words(wave, self.rate, source.text)
+            if not words:
+                raise ValueError(f"{seconds:.0f} s long, and none of the words of its text were found in it")
             yield from pieces_by_words(written(words, source.text), seconds, LONGEST_PIECE)
 
     def write(self, name: str, wave: Wave, text: str | None) -> None:
@@ -196,6 +196,11 @@ class Gathering:
         self.result.clips += 1
         self.result.seconds += seconds
         return None
+
+    def leave_out_unread(self, source: Source, reason: str, detail: str) -> None:
+        seconds = full_seconds(source.path)
+        self.result.seconds_found += seconds
+        self.leave_out(source.id, reason, detail, seconds)
 
     def leave_out(self, name: str, reason: str, detail: str, seconds: float) -> None:
         self.left_out.append(Rejection(name, reason, detail))

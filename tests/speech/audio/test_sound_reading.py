@@ -1,13 +1,27 @@
 """Reading sound files."""
 
+import shutil
+import struct
+import subprocess
 from pathlib import Path
 
 import numpy as np
 import pytest
 import soundfile
 
-from clock_attention.speech.audio.sound_reading import load_audio
+from clock_attention.speech.audio.sound_reading import FOREIGN, audio_seconds, full_seconds, load_audio
 from tests.speech.audio.test_wave import tone
+
+ffmpeg = shutil.which("ffmpeg")
+needs_ffmpeg = pytest.mark.skipif(ffmpeg is None, reason="needs ffmpeg")
+
+
+def converted(path: Path, *options: str, seconds: float = 2.0) -> Path:
+    """A tone, written by ffmpeg."""
+    soundfile.write(path.with_suffix(".source.wav"), tone(seconds, 22050), 22050)
+    command = [str(ffmpeg), "-v", "error", "-i", str(path.with_suffix(".source.wav")), *options, str(path)]
+    subprocess.run(command, check=True)
+    return path
 
 
 @pytest.mark.parametrize(("name", "rate", "channels"), [("a.wav", 16000, 1), ("b.flac", 48000, 2), ("c.ogg", 22050, 1)])
@@ -25,3 +39,44 @@ def test_unreadable_audio_is_named(tmp_path: Path) -> None:
     (tmp_path / "text.wav").write_text("not audio")
     with pytest.raises(ValueError, match=r"text\.wav"):
         load_audio(tmp_path / "text.wav", 22050)
+
+
+@needs_ffmpeg
+@pytest.mark.parametrize("suffix", [".m4a", ".m4b", ".mka", ".wv", ".au", ".caf", ".tta", ".mp2"])
+def test_sound_of_other_programs_is_read_and_its_length_found(tmp_path: Path, suffix: str) -> None:
+    path = converted(tmp_path / f"a{suffix}")
+    assert suffix in FOREIGN
+    assert audio_seconds(path) == 0
+    assert full_seconds(path) == pytest.approx(2, abs=0.1)
+    assert full_seconds(path) == pytest.approx(len(load_audio(path, 22050)) / 22050, abs=0.002)
+
+
+@needs_ffmpeg
+def test_the_length_is_found_where_no_header_or_suffix_tells_it(tmp_path: Path) -> None:
+    whole = converted(tmp_path / "a.mka", "-c:a", "flac")
+    with open(tmp_path / "piped.webm", "wb") as file:  # nothing goes back to fill in the length
+        command = [str(ffmpeg), "-v", "error", "-i", str(whole), "-c", "copy", "-f", "matroska", "-"]
+        subprocess.run(command, check=True, stdout=file)
+    whole.rename(tmp_path / "renamed.mp3")
+    for name in ("piped.webm", "renamed.mp3"):
+        assert full_seconds(tmp_path / name) == pytest.approx(2, abs=0.1)
+
+
+def test_the_length_of_what_cannot_be_read_or_believed_is_0(tmp_path: Path) -> None:
+    for name in ("text.wav", "text.m4a"):
+        (tmp_path / name).write_text("not audio")
+        assert full_seconds(tmp_path / name) == 0
+    soundfile.write(tmp_path / "slow.wav", tone(2, 22050), 22050)
+    assert full_seconds(tmp_path / "slow.wav") == 2
+    content = bytearray((tmp_path / "slow.wav").read_bytes())
+    content[24:28] = struct.pack("<I", 1)  # Hz: twelve hours
+    (tmp_path / "slow.wav").write_bytes(content)
+    assert full_seconds(tmp_path / "slow.wav") == 0
+
+
+def test_without_ffmpeg_the_length_of_what_it_reads_is_0(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shutil, "which", lambda name: None)
+    (tmp_path / "a.m4a").touch()
+    assert full_seconds(tmp_path / "a.m4a") == 0
+    with pytest.raises(ValueError, match=r"\.m4a needs the program ffmpeg: install it"):
+        load_audio(tmp_path / "a.m4a", 22050)

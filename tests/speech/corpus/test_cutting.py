@@ -41,6 +41,37 @@ def test_pieces_by_words_hold_every_word_once_in_order(lengths):
         assert inside[-1].end <= piece.end + 1e-9
 
 
+def spoken(count, start, length=0.4):
+    return [TimedWord(start + i * length, start + (i + 1) * length, f"w{i}") for i in range(count)]
+
+
+def test_a_heading_before_music_is_one_clip():
+    words = [TimedWord(0.44 * i, 0.44 * i + 0.4, f"heading{i}") for i in range(8)] + spoken(20, 40.0)
+    heading, text = pieces_by_words(words, 50.0)
+    assert heading.text == " ".join(f"heading{i}" for i in range(8))
+    assert (heading.start, text.end) == (0, 50)
+    assert heading.end == text.start == (words[7].end + 40) / 2
+
+
+def test_a_heading_before_a_word_that_is_stretched_over_music_is_one_clip():
+    words = [*spoken(8, 0.0), TimedWord(3.5, 40.0, "stretched"), *spoken(20, 40.0)]
+    heading, stretched, _ = pieces_by_words(words, 50.0)
+    assert heading.text == " ".join(f"w{i}" for i in range(8))
+    assert stretched.text == "stretched"
+
+
+@given(st.lists(st.tuples(st.integers(1, 12), st.floats(0.2, 30)), min_size=1, max_size=12))
+def test_no_clip_holds_a_pause_that_is_longer_than_clips_may_be(groups):
+    words, time = [], 0.0
+    for count, pause in groups:
+        words += spoken(count, time)
+        time = words[-1].end + pause
+    numbered = [TimedWord(word.start, word.end, str(number)) for number, word in enumerate(words)]
+    for piece in pieces_by_words(numbered, time, longest=6.0):
+        inside = [numbered[int(number)] for number in piece.text.split()]
+        assert all(after.start - word.end <= 6 for word, after in itertools.pairwise(inside))
+
+
 def test_pieces_are_short_where_there_are_pauses_and_not_much_longer_where_there_are_none():
     words = [TimedWord(i, i + (0.7 if i % 3 == 2 else 1.0), f"w{i}") for i in range(60)]
     assert max(p.end - p.start for p in pieces_by_words(words, 60, longest=10.0)) <= 10

@@ -1,9 +1,16 @@
 """Folders of recordings as people have them."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import soundfile
+from hypothesis import given
+from hypothesis import strategies as st
 
+from clock_attention.files import visible_files
+from clock_attention.speech.corpus import sources as module
+from clock_attention.speech.corpus.metadata import id_fault
 from clock_attention.speech.corpus.sources import find_sources, plain_id
 
 
@@ -39,9 +46,19 @@ def test_an_ljspeech_folder_is_read_by_its_table(sound, tmp_path):
 def test_two_files_of_one_name_are_not_taken_for_one(sound, tmp_path):
     sound("a.wav")
     (tmp_path / "a.aac").touch()
-    sources, rejected = find_sources(tmp_path)
-    assert [source.path for source in sources] == [str(tmp_path / "a.wav")]
-    assert [row.reason for row in rejected] == ["duplicate id"]
+    (good, other), rejected = find_sources(tmp_path)
+    assert (good.path, good.fault) == (str(tmp_path / "a.wav"), "")
+    assert (other.path, other.reason) == (str(tmp_path / "a.aac"), "duplicate id")
+    assert other.fault == "taken for the recording a.wav in another format"
+    assert not rejected
+
+
+def test_a_second_format_is_no_text(sound, tmp_path):
+    for name in ("a.wav", "a.flac"):
+        sound(name)
+    (tmp_path / "script.txt").write_text("One.")
+    with pytest.raises(ValueError, match="no recording has a text"):
+        find_sources(tmp_path)
 
 
 def test_a_text_that_cannot_be_read_does_not_stop_the_others(sound, tmp_path):
@@ -96,10 +113,87 @@ def test_recordings_that_the_table_does_not_name_are_counted(sound, tmp_path):
     for name in ("wavs/a.wav", "wavs/a.mp3", "wavs/b.wav", f"wavs/{long}.wav"):
         sound(name)
     (tmp_path / "metadata.csv").write_text(f"a|One.\n{long}|too|many|columns|here\na.wav|The same file.\n")
-    (good, left_out), rejected = find_sources(tmp_path)
-    assert [(row.id[0], row.reason) for row in rejected] == [("c", "malformed row"), ("a", "missing")]
+    (good, *left_out), rejected = find_sources(tmp_path)
     assert (good.id, good.fault) == ("a", "")
-    assert (left_out.id, left_out.reason) == ("b", "not in metadata.csv")
+    assert [(source.id[0], Path(source.path).name, source.reason) for source in left_out] == [
+        ("c", f"{long}.wav", "malformed row"),
+        ("a", "a.mp3", "duplicate id"),
+        ("b", "b.wav", "not in metadata.csv"),
+    ]
+    assert left_out[0].fault.startswith("line 2: 5 columns, expected")
+    assert [(row.id, row.reason) for row in rejected] == [("a.wav", "missing")]
+
+
+def test_files_below_a_table_are_counted(sound, tmp_path):
+    for name in ("wavs/a.wav", "day 2/a.wav", "wavs/more/c.wav", ".trash/d.wav"):
+        sound(name)
+    (tmp_path / "day 2" / "b.m4b").touch()
+    (tmp_path / "metadata.csv").write_text("a|One.\nday 2/B|Two.\nwavs/more/c.wav|Three.\nday 2/e|Four.\n")
+    (_, *left_out), rejected = find_sources(tmp_path)
+    assert [(source.id, Path(source.path).name, source.reason) for source in left_out] == [
+        ("day 2/B", "b.m4b", "bad id"),
+        ("more/c.wav", "c.wav", "bad id"),
+        ("day_2_a", "a.wav", "not in metadata.csv"),
+    ]
+    assert left_out[-1].fault == "metadata.csv names files beside it and in wavs/ only"
+    assert [(row.id, row.reason) for row in rejected] == [("day 2/e", "bad id")]
+
+
+def test_a_rejected_row_keeps_its_file_unless_another_row_has_it(sound, tmp_path):
+    for name in ("wavs/a.wav", "wavs/b.wav"):
+        sound(name)
+    (tmp_path / "metadata.csv").write_text("a|too|many|columns|here\na|One.\nb|too|many|columns|here\nb|a|b|c|d\n")
+    sources, rejected = find_sources(tmp_path)
+    assert [(source.id, source.text, source.fault[:6]) for source in sources] == [
+        ("a", "One.", ""),
+        ("b", None, "line 3"),
+    ]
+    assert [row.detail[:6] for row in rejected] == ["line 1", "line 4"]
+
+
+def test_a_link_to_the_folder_of_the_recordings_leads_to_nothing_new(sound, tmp_path):
+    sound("takes/a.wav")
+    (tmp_path / "wavs").symlink_to(tmp_path / "takes")
+    (tmp_path / "metadata.csv").write_text("a|One.\n")
+    sources, rejected = find_sources(tmp_path)
+    assert [source.text for source in sources] == ["One."]
+    assert not rejected
+
+
+FILES = st.tuples(
+    st.sampled_from(["a", "b", "wavs/a", "wavs/b", "wavs/c d", "day/a", "day/b"]),
+    st.sampled_from([".wav", ".mp3", ".wv"]),
+)
+ROWS = st.tuples(
+    st.sampled_from(["", "a", "A", "b", "b.wav", "c d", "day/a", "../a"]), st.sampled_from(["One.", "x|y|z|w"])
+)
+
+
+@given(st.sets(FILES, max_size=10), st.lists(ROWS, max_size=6))
+def test_every_file_beside_a_table_is_a_source_once_and_so_is_every_row(tmp_path_factory, files, rows):
+    folder = tmp_path_factory.mktemp("mine")
+    paths = [folder / "wavs" / "good.wav", *(folder / (name + suffix) for name, suffix in files)]
+    for path in paths:
+        path.parent.mkdir(exist_ok=True)
+        path.touch()
+    lines = ["good|Good.", *(f"{name}|{text}" for name, text in rows)]
+    (folder / "metadata.csv").write_text("\n".join(lines))
+    sources, rejected = find_sources(folder)
+    assert sorted(source.path for source in sources) == sorted(map(str, paths))
+    assert all(bool(source.text) != bool(source.fault) for source in sources)
+    of_rows = [source for source in sources if source.text or source.reason in ("malformed row", "bad id")]
+    assert len(of_rows) + len(rejected) == len(lines)
+
+
+@pytest.mark.parametrize("table", ["", "a|One.\nc|too|many|columns|here\n"])
+def test_the_order_of_sources_is_not_that_of_the_disk(table, sound, tmp_path, monkeypatch):
+    for name in ("wavs/a.wav", "wavs/A.wav", "wavs/a.WAV", "wavs/a.mp3", "b.wav", "c.wav", "day/c.wav"):
+        sound(name)
+    if table:
+        (tmp_path / "metadata.csv").write_text(table)
+    found, files = find_sources(tmp_path), list(visible_files(tmp_path))
+    monkeypatch.setattr(module, "visible_files", lambda folder: reversed(files))
+    assert find_sources(tmp_path) == found
 
 
 @pytest.mark.parametrize("table", ["a\tOne.\n", '"a","One."\n', "b|Two.\n", ""])
@@ -123,6 +217,11 @@ def test_wrong_folders_get_a_sentence(sound, tmp_path):
 def test_ids_are_plain_names():
     assert plain_id("Day 1/take|2: über") == "Day_1_take_2_über"
     assert plain_id("...") == "recording"
+
+
+@given(st.text(st.characters(), max_size=300))
+def test_any_name_of_a_file_becomes_an_id_without_a_fault(name):
+    assert id_fault(plain_id(name)) == ""
 
 
 def test_a_table_of_several_speakers_is_refused_and_of_one_is_not(sound, tmp_path):

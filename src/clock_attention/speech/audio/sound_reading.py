@@ -18,7 +18,12 @@ MOST_CHANNELS = 32
 LONGEST = 900.0  # seconds
 LONGEST_STREAM = 24 * 3600.0  # seconds, read in blocks
 MOST_SAMPLES = 200_000_000  # of all channels, as float32 in memory
-FOREIGN = frozenset({".m4a", ".aac", ".mp4", ".wma", ".webm", ".amr", ".3gp", ".caf"})  # suffixes that need ffmpeg
+# Suffixes that need ffmpeg: of phones and browsers, of dictation machines, and of other collections of sound.
+FOREIGN = frozenset(
+    {".m4a", ".m4b", ".aac", ".mp4", ".3gp", ".3g2", ".caf", ".webm", ".weba", ".mka", ".wma", ".amr", ".awb", ".dss"}
+    | {".spx", ".wv", ".ape", ".tta", ".mpc", ".mp2", ".ac3", ".au", ".snd", ".aifc"}
+)
+COUNTED_RATE = 1000  # of samples that are only counted: a day of them, a byte each, fits into memory
 UNKNOWN_LENGTH = 0x7FFF0000  # and more: how programs that write to a pipe fill in a length that they do not know
 
 
@@ -45,20 +50,26 @@ def load_audio(path: str | Path, sample_rate: int, *, longest: float = LONGEST) 
 
 def decode(path: Path, sample_rate: int, longest: float = LONGEST) -> Wave:
     """Read a sound file that libsndfile does not know (a phone's m4a), by the program ffmpeg."""
-    program = shutil.which("ffmpeg")
-    if program is None:
-        raise ValueError(f"cannot read {path}: {path.suffix} needs the program ffmpeg: install it, or convert the file")
-    # One second more than allowed, so that the excess shows; ffmpeg reads files only, never what a list in them names.
-    limits = ["-t", f"{longest + 1:g}", "-ac", "1", "-ar", str(sample_rate), "-f", "f32le", "-"]
-    command = [program, "-v", "error", "-nostdin", "-protocol_whitelist", "file,pipe", "-i", f"file:{path}", *limits]
-    done = subprocess.run(command, capture_output=True, check=False)
-    if done.returncode or not done.stdout:
-        reason = done.stderr.decode(errors="replace").strip().splitlines() or ["no audio in it"]
-        raise ValueError(f"cannot read {path} as audio: {reason[-1]}")
-    wave = np.frombuffer(done.stdout, dtype="<f4").astype(np.float32)
+    # One second more than allowed, so that the excess shows.
+    wave = np.frombuffer(run_ffmpeg(path, longest + 1, sample_rate, "f32le"), dtype="<f4").astype(np.float32)
     if len(wave) > longest * sample_rate:
         raise ValueError(f"{path}: longer than {longest:g} s")
     return wave
+
+
+def run_ffmpeg(path: Path, longest: float, sample_rate: int, samples: str) -> bytes:
+    """The samples of a sound file as one channel, by the program ffmpeg; `samples` is its name for their format."""
+    program = shutil.which("ffmpeg")
+    if program is None:
+        raise ValueError(f"cannot read {path}: {path.suffix} needs the program ffmpeg: install it, or convert the file")
+    # ffmpeg reads files only, never what a list in them names.
+    source = ["-protocol_whitelist", "file,pipe", "-i", f"file:{path}"]
+    target = ["-t", f"{longest:g}", "-ac", "1", "-ar", str(sample_rate), "-f", samples, "-"]
+    done = subprocess.run([program, "-v", "error", "-nostdin", *source, *target], capture_output=True, check=False)
+    if done.returncode or not done.stdout:
+        reason = done.stderr.decode(errors="replace").strip().splitlines() or ["no audio in it"]
+        raise ValueError(f"cannot read {path} as audio: {reason[-1]}")
+    return done.stdout
 
 
 def stream_audio(path: str | Path, sample_rate: int, seconds: float = 20.0) -> Iterator[Wave]:
@@ -85,6 +96,34 @@ def stream_audio(path: str | Path, sample_rate: int, seconds: float = 20.0) -> I
 def audio_seconds(path: str | Path) -> float:
     """Length of a sound file in seconds, as its header says; 0 for what only ffmpeg reads."""
     return audio_size(path)[0]
+
+
+def full_seconds(path: str | Path) -> float:
+    """Length of any sound file in seconds, by its header, else by decoding it; 0 where neither can be believed."""
+    import soundfile
+
+    if Path(path).suffix.lower() in FOREIGN:
+        return decoded_seconds(path)
+    try:
+        header = soundfile.info(str(path))
+    except (soundfile.LibsndfileError, OSError, TypeError, RuntimeError):
+        return decoded_seconds(path)  # its suffix may be wrong
+    try:
+        check_header(path, header.samplerate, header.channels, header.frames, longest=LONGEST_STREAM)
+    except ValueError:
+        return 0.0  # ffmpeg would believe it
+    return float(header.frames / header.samplerate)
+
+
+def decoded_seconds(path: str | Path) -> float:
+    """Length of a sound file in seconds, decoded by ffmpeg; 0 where that is not possible.
+
+    An hour takes a few seconds. Headers are no help: what a browser records has no length in them, others have a guess.
+    """
+    try:
+        return len(run_ffmpeg(Path(path), LONGEST_STREAM, COUNTED_RATE, "u8")) / COUNTED_RATE
+    except ValueError:
+        return 0.0
 
 
 def audio_size(path: str | Path) -> tuple[float, int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -51,7 +52,8 @@ def pieces_by_words(words: Sequence[TimedWord], duration: float, longest: float 
     """Cut a recording between words into clips of at most `longest` seconds, in the longest pause of the last 2/3.
 
     Where there is no pause of a fifth of a second, a piece goes on to the next pause, but not beyond one and a half
-    times that: then it ends between the two words that are furthest apart. Pauses are halved between pieces.
+    times that: then it ends between the two words that are furthest apart. A pause as long as a third of a piece may
+    end it wherever it lies, and so may any other where the last 2/3 have none. Pauses are halved between pieces.
     """
     pieces: list[Cut] = []
     first, start = 0, 0.0
@@ -68,14 +70,14 @@ def next_cut(words: Sequence[TimedWord], first: int, longest: float) -> tuple[in
     begin = words[first].start
     if words[-1].end - begin <= longest:
         return len(words), words[-1].end
-    best, widest = first + 1, -1.0
+    best, found = first + 1, (False, -math.inf)  # whether the pause is where a piece should end, and its length
     for place in range(first + 1, len(words)):
         before, pause = words[place - 1].end, words[place].start - words[place - 1].end
-        limit = longest if widest >= SHORTEST_PAUSE else 1.5 * longest
+        limit = longest if found >= (True, SHORTEST_PAUSE) else 1.5 * longest
         if before - begin > limit and place > first + 1:
             break
-        if before - begin > longest / 3 and pause > widest:
-            best, widest = place, pause
-    if widest < 0:  # one word longer than all that
-        best = first + 1
+        # The pause after a short heading lies too early, but words that music separates are not of one clip.
+        this = max(before - begin, pause) > longest / 3, pause
+        if this > found:
+            best, found = place, this
     return best, (words[best - 1].end + words[min(best, len(words) - 1)].start) / 2

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from clock_attention.speech.audio.sound_reading import FOREIGN
@@ -16,6 +17,15 @@ AUDIO = (*SUFFIXES, *sorted(FOREIGN))
 HEADERS = {"text", "transcript", "transcription", "sentence"}
 
 
+@dataclass(frozen=True)
+class RejectedRow:
+    """A row of an LJSpeech-format table that cannot be used. `path` is empty where no sound file has its name."""
+
+    name: str  # the first column, whatever it holds
+    path: str
+    rejection: Rejection
+
+
 def read_folder(folder: str | Path, speaker: str = "") -> tuple[list[Recording], list[Rejection]]:
     """Recordings of an LJSpeech-format folder in the order of the metadata, and unusable rows with their reasons.
 
@@ -24,6 +34,12 @@ def read_folder(folder: str | Path, speaker: str = "") -> tuple[list[Recording],
     an id is a plain name, with or without `wavs/` and the suffix of its file. A recording without a file is kept, so
     that the preparation lists it as missing along with everything else. A header row is skipped.
     """
+    recordings, rejected = read_rows(folder, speaker)
+    return recordings, [row.rejection for row in rejected]
+
+
+def read_rows(folder: str | Path, speaker: str = "") -> tuple[list[Recording], list[RejectedRow]]:
+    """Rows of an LJSpeech-format table as in `read_folder`, the unusable ones with their files."""
     folder = Path(folder)
     metadata = folder / "metadata.csv"
     if not metadata.is_file():
@@ -31,7 +47,9 @@ def read_folder(folder: str | Path, speaker: str = "") -> tuple[list[Recording],
             f"no metadata.csv in {folder}: an LJSpeech-format folder has one, with lines `id|text` or "
             "`id|text|normalized text`, and the recordings as wavs/<id>.wav"
         )
-    recordings, rejected, known = [], [], set[str]()
+    recordings: list[Recording] = []
+    rejected: list[RejectedRow] = []
+    known = set[str]()
     rows = list(read_table(metadata))
     for _, columns in rows:
         columns[0] = columns[0].removeprefix("wavs/")
@@ -41,12 +59,13 @@ def read_folder(folder: str | Path, speaker: str = "") -> tuple[list[Recording],
     several = names_speakers(rows)
     for number, columns in rows:
         name, who = columns[0], columns[3] if len(columns) == 4 and columns[3] else speaker
-        if rejection := check_row(number, columns, known, several):
-            rejected.append(rejection)
-        elif several and not who:
-            rejected.append(Rejection(name, "no speaker", f"line {number}: its fourth column is empty"))
+        path, rejection = files.get(name, ""), check_row(number, columns, known, several)
+        if rejection is None and several and not who:
+            rejection = Rejection(name, "no speaker", f"line {number}: its fourth column is empty")
+        if rejection is None:
+            recordings.append(Recording(name, spoken_text(columns), path, who))
         else:
-            recordings.append(Recording(name, spoken_text(columns), files.get(name, ""), who))
+            rejected.append(RejectedRow(name, path, rejection))
     return recordings, rejected
 
 
@@ -62,8 +81,7 @@ class AudioFiles:
         self.paths: list[Path] = []
         for place in (folder / "wavs", folder):
             found = sorted(place.iterdir()) if place.is_dir() else []
-            audio = [path for path in found if path.suffix.lower() in AUDIO and path.name[0] != "." and path.is_file()]
-            self.paths += sorted(audio, key=best_first)
+            self.paths += sound_files(path for path in found if path.name[0] != "." and path.is_file())
 
     def match(self, ids: Iterable[str]) -> dict[str, str]:
         """The file of each id that has one; no two have the same.
@@ -85,6 +103,11 @@ class AudioFiles:
                         found[name] = named.pop(spelling(name))
                         taken.add(found[name])
         return {name: str(path) for name, path in found.items()}
+
+
+def sound_files(files: Iterable[Path]) -> list[Path]:
+    """The audio files among others, in the order of their names."""
+    return sorted((path for path in sorted(files) if path.suffix.lower() in AUDIO), key=best_first)
 
 
 def best_first(path: Path) -> tuple[str, int]:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from clock_attention.files import read_utf8, visible_files
-from clock_attention.speech.corpus.ljspeech import AUDIO, AudioFiles, best_first, plain, read_folder
-from clock_attention.speech.corpus.metadata import fitting_id, id_fault, short
+from clock_attention.speech.corpus.ljspeech import RejectedRow, plain, read_rows, sound_files
+from clock_attention.speech.corpus.metadata import fitting_id
 from clock_attention.speech.corpus.recording_checks import missing_audio
 from clock_attention.speech.corpus.store import Rejection
 
+KINDS = "wav, flac, ogg, opus, mp3, aiff; with the program ffmpeg m4a, aac, webm and others"
 EXPECTED = "each with its text in a .txt of the same name, or a metadata.csv with lines `id|text` beside a folder wavs/"
 TABLES = (".csv", ".tsv")
 NO_TEXTS = ("readme", "license", "licence", "copying", "notes")  # beginnings of names of other files
@@ -30,10 +31,10 @@ class Source:
 
 
 def find_sources(folder: str | Path) -> tuple[list[Source], list[Rejection]]:
-    """Sources in a folder: all recordings in the order of their names, and what cannot be used, with its reason.
+    """Sources in a folder: every sound file in it and below; and rows of a table that have none, with their reasons.
 
-    With a metadata.csv the folder has LJSpeech's format. Otherwise every sound file in it and below counts, and its
-    text is the .txt of the same name.
+    With a metadata.csv the folder has LJSpeech's format. Otherwise the text of a recording is the .txt of the same
+    name. Files that cannot be used come last.
     """
     folder = Path(folder)
     if not folder.exists():
@@ -43,31 +44,28 @@ def find_sources(folder: str | Path) -> tuple[list[Source], list[Rejection]]:
     if (folder / "metadata.csv").is_file():
         return sources_of_table(folder)
     files = sorted(visible_files(folder))
-    audio = sorted((path for path in files if path.suffix.lower() in AUDIO), key=best_first)
+    audio = sound_files(files)
     texts = TextFiles(files, audio)
-    sources, rejected = [], []
+    sources: list[Source] = []
+    unused: list[Source] = []
     names: set[str] = set()
     stems: dict[str, str] = {}
     for path in audio:
         first = stems.setdefault(path_without_suffix(str(path)), path.name)
         if first != path.name:
-            rejected.append(Rejection(path.name, "duplicate id", f"taken for the recording {first} in another format"))
-            continue
-        name = free_id(plain_id(path.relative_to(folder).with_suffix("").as_posix()), names)
-        if fault := id_fault(name):
-            rejected.append(Rejection(name, "bad id", fault))
+            unused.append(in_another_format(path, first))
         else:
-            sources.append(source_of(name, path, texts))
+            sources.append(source_of(free_id(plain_id(place_in(folder, path)), names), path, texts))
     if not sources:
-        raise FileNotFoundError(f"{folder}: no recordings in it; expected sound files ({' '.join(AUDIO)}), {EXPECTED}")
+        raise FileNotFoundError(f"{folder}: no recordings in it; expected sound files ({KINDS}), {EXPECTED}")
     if all(source.text is None and not source.fault for source in sources):
         refuse_lost_texts(folder, [*(path for path in files if path.suffix.lower() in TABLES), *texts.unused()])
-    return sources, rejected
+    return sources + unused, []
 
 
 def sources_of_table(folder: Path) -> tuple[list[Source], list[Rejection]]:
-    """Sources in an LJSpeech-format folder: what its table names, and recordings that it does not name."""
-    recordings, rejected = read_folder(folder)
+    """Sources in an LJSpeech-format folder: what its table names, and sound files that it does not name."""
+    recordings, rejected = read_rows(folder)
     if len(speakers := sorted({row.speaker for row in recordings})) > 1:
         raise ValueError(
             f"{folder}: metadata.csv names {len(speakers)} speakers ({', '.join(speakers)}), and this makes the voice "
@@ -76,19 +74,61 @@ def sources_of_table(folder: Path) -> tuple[list[Source], list[Rejection]]:
     missing = [Rejection(row.id, "missing", missing_audio(row.id)) for row in recordings if not row.path]
     sources = [Source(row.id, row.path, row.text) for row in recordings if row.path]
     if not sources:
-        first = next(iter([*rejected, *missing]), None)
+        first = next(iter([*(row.rejection for row in rejected), *missing]), None)
         why = f"; the first row: {first.reason}, {first.detail}" if first else ", which is empty"
         raise ValueError(f"{folder}: metadata.csv yields no usable recording{why}; expected lines `id|text`")
-    named = {path_without_suffix(row.path) for row in sources}
-    faulty = {plain(row.id) for row in rejected}  # counted already
+    free = {path.resolve(): path for path in sound_files(visible_files(folder))}  # a link may lead to a used file
+    for source in sources:
+        free.pop(Path(source.path).resolve(), None)
+    faulty, without = sources_of_rejected(folder, rejected, free)
     names = {row.id.casefold() for row in recordings}
-    for path in AudioFiles(folder).paths:
-        as_listed = {plain(short(path.name)), plain(short(path.stem))}
-        if path_without_suffix(str(path)) not in named and faulty.isdisjoint(as_listed):
-            named.add(path_without_suffix(str(path)))
-            name = free_id(plain_id(path.stem), names)
-            sources.append(Source(name, str(path), None, "no row of metadata.csv names it", "not in metadata.csv"))
-    return sources, rejected + missing
+    unnamed = unnamed_sources(folder, free.values(), [*sources, *faulty], names)
+    return sources + faulty + unnamed, without + missing
+
+
+def sources_of_rejected(
+    folder: Path, rows: Iterable[RejectedRow], free: dict[Path, Path]
+) -> tuple[list[Source], list[Rejection]]:
+    """Sources whose row in a table cannot be used, and rows without a file. Takes the files out of `free`."""
+    below: dict[str, Path] = {}  # of ids that are faulty because they name a folder
+    for path in free.values():
+        if "/" in (place := place_in(folder, path).removeprefix("wavs/")):
+            for name in (place, place + path.suffix):
+                below.setdefault(plain(name), path)
+    sources, without = [], []
+    for row in rows:
+        named = row.path or below.get(plain(row.name))
+        if named and (found := free.pop(Path(named).resolve(), None)):
+            sources.append(Source(row.rejection.id, str(found), None, row.rejection.detail, row.rejection.reason))
+        else:
+            without.append(row.rejection)
+    return sources, without
+
+
+def unnamed_sources(folder: Path, files: Iterable[Path], sources: Iterable[Source], names: set[str]) -> list[Source]:
+    """Sources that no row of a table names. `sources` are those that have one, and `names` are ids that are taken."""
+    stems = {path_without_suffix(source.path): Path(source.path).name for source in sources}
+    unnamed = []
+    for path in files:
+        first = stems.setdefault(path_without_suffix(str(path)), path.name)
+        if first != path.name:
+            unnamed.append(in_another_format(path, first))
+            continue
+        near = path.parent in (folder, folder / "wavs")
+        fault = "no row of metadata.csv names it" if near else "metadata.csv names files beside it and in wavs/ only"
+        name = free_id(plain_id(place_in(folder, path).removeprefix("wavs/")), names)
+        unnamed.append(Source(name, str(path), None, fault, "not in metadata.csv"))
+    return unnamed
+
+
+def in_another_format(path: Path, first: str) -> Source:
+    """A source that is not used, beside one of the same name in a better format."""
+    return Source(path.name, str(path), None, f"taken for the recording {first} in another format", "duplicate id")
+
+
+def place_in(folder: Path, path: Path) -> str:
+    """Where in a folder a source is, without the suffix."""
+    return path.relative_to(folder).with_suffix("").as_posix()
 
 
 def path_without_suffix(path: str) -> str:
