@@ -9,10 +9,9 @@ from pathlib import Path
 
 import pytest
 import soundfile
-import torch
 from safetensors.torch import load_file, save_file
 
-from clock_attention.own_voice import checks, fine_tuning, gather
+from clock_attention.own_voice import checks, fine_tuning, gather, training_plan
 from clock_attention.own_voice import create as creation
 from clock_attention.own_voice.create import STAGES, Creation, create
 from clock_attention.own_voice.order import Order
@@ -74,13 +73,13 @@ def killed_at(number, owner, name):
 
 def half_trained():
     """As killed_at: three of the steps are done."""
-    real = creation.train
+    real = training_plan.train
 
     def killing(*arguments, **options):
         real(*arguments, **options, max_steps=3)
         raise Killed
 
-    return creation, "train", killing
+    return training_plan, "train", killing
 
 
 PLACES = {
@@ -92,7 +91,7 @@ PLACES = {
     "align, before it is written down": lambda: killed_at(1, creation, "align_store"),
     "plan": lambda: killed_at(1, Creation, "plan"),
     "train, half way": half_trained,
-    "train, before it is written down": lambda: killed_at(1, creation, "train"),
+    "train, before it is written down": lambda: killed_at(1, training_plan, "train"),
     "export, between its two voices": lambda: killed_at(1, fine_tuning, "export"),
     "export, before it is written down": lambda: killed_at(1, creation, "export_own_voice"),
     "evaluate": lambda: killed_at(1, creation, "measure"),
@@ -237,27 +236,6 @@ def test_another_base_is_timed_again(another, recordings, quick, tmp_path, monke
     assert log == ["plan", "train", "export", "evaluate"]
 
 
-def test_the_faster_number_of_threads_trains_and_too_few_steps_are_warned_about(
-    another, recordings, quick, monkeypatch
-):
-    monkeypatch.setattr(fine_tuning, "FEWEST_STEPS", 6)
-    seconds = {1: 6.0, 2: 60.0}  # beside another program
-    monkeypatch.setattr(Creation, "seconds_per_step", lambda self, count, store: seconds[count])
-    trained, warnings = [], []
-    real = creation.train
-    monkeypatch.setattr(creation, "train", lambda *a, **k: trained.append(torch.get_num_threads()) or real(*a, **k))
-    before = torch.get_num_threads()
-    options = {"steps": None, "minutes": 0.7, "workers": 2}
-    found = create(order(recordings, another, quick, threads=None, **options), quiet=True, warn=warnings.append)
-    assert (found["plan"]["steps"], found["plan"]["threads"]) == (7, 1)
-    assert "7 steps of training fit into 0.7 minutes" in warnings[-1]
-    assert "500 sound better, and would take 50 (--minutes)" in warnings[-1]
-    found = create(order(recordings, another, quick, threads=2, **options), quiet=True)
-    assert (found["plan"]["steps"], found["plan"]["threads"]) == (6, 2)
-    assert trained == [1, 2]
-    assert torch.get_num_threads() == before
-
-
 def test_what_was_deleted_by_hand_is_made_again(another, recordings, quick, monkeypatch):
     log = stages_run(monkeypatch)
     (another / "voice.json").unlink()
@@ -308,15 +286,6 @@ def test_texts_that_fit_nothing_are_found_before_the_training(recordings, quick,
             ValueError, match=r"only \d+ s of speech have .* Left out: grammar3-\d+ \(.*, grammar3-\d+ \([^,]*\); check"
         ):
             create(order(recordings, tmp_path / "me", quick), quiet=True)
-
-
-def test_interrupted_while_timing_the_steps_nothing_is_planned(recordings, quick, tmp_path, monkeypatch):
-    short = creation.train
-    monkeypatch.setattr(creation, "train", lambda *a, **k: short(*a, **{**k, "max_steps": 1}))
-    wanted = order(recordings, tmp_path / "me", quick, steps=None, minutes=0.001)
-    with pytest.raises(KeyboardInterrupt):
-        create(wanted, quiet=True)
-    assert "result" not in json.loads((wanted.work / "stages" / "plan.json").read_text())
 
 
 def test_recordings_and_voice_are_kept_apart(recordings, quick, tmp_path):
@@ -408,15 +377,6 @@ def test_what_cannot_work_is_refused_before_anything_is_written(recordings, quic
     with pytest.raises(ModuleNotFoundError, match="faster_whisper is not installed"):
         create(order(recordings, tmp_path / "me", quick, recognizer="whisper:base"))
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
-
-
-def test_steps_follow_from_the_minutes_and_are_remembered(recordings, quick, tmp_path, monkeypatch):
-    monkeypatch.setattr(fine_tuning, "FEWEST_STEPS", 3)
-    made = Order(recordings, tmp_path / "me", CONSENT, **{**quick, "steps": None, "minutes": 0.001})
-    found = create(made, quiet=True)
-    assert found["plan"]["steps"] == fine_tuning.FEWEST_STEPS
-    stored = json.loads((made.work / "stages" / "plan.json").read_text())
-    assert stored["result"] == found["plan"]
 
 
 def test_the_store_is_aligned_for_the_other_commands_too(made, base):

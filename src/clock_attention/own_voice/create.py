@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import asdict
 from functools import partial
 from itertools import count
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import soundfile
@@ -28,12 +26,7 @@ from clock_attention.own_voice.checks import (
     require_one_speaker,
     require_quiet,
 )
-from clock_attention.own_voice.fine_tuning import (
-    export_own_voice,
-    fine_tuning_config,
-    steps_within,
-    worthwhile_steps,
-)
+from clock_attention.own_voice.fine_tuning import export_own_voice, fine_tuning_config
 from clock_attention.own_voice.gather import (
     TRANSCRIPTS,
     Gathered,
@@ -49,6 +42,7 @@ from clock_attention.own_voice.report import minutes_used, write_card, write_voi
 from clock_attention.own_voice.spread import MOST_SPREAD
 from clock_attention.own_voice.stage_inputs import clips_digest, gathering_inputs, start_digest
 from clock_attention.own_voice.stages import StageResult, Stages, digest_of
+from clock_attention.own_voice.training_plan import planned, threads, train_to, warnings_about_time
 from clock_attention.own_voice.transcribed import machine_made, marked, warnings_about_texts
 from clock_attention.speech.aligner import Aligner
 from clock_attention.speech.aligner.network import SHIPPED, model_name
@@ -63,15 +57,12 @@ from clock_attention.speech.corpus.sources import Source, find_sources
 from clock_attention.speech.corpus.store import FeatureStore, Rejection
 from clock_attention.speech.corpus.store_alignment import align_store
 from clock_attention.speech.training.config import RunConfig
-from clock_attention.speech.training.loop import train
-from clock_attention.speech.training.progress import read_log
 from clock_attention.speech.training.transfer import Start
 from clock_attention.speech.voice.from_run import start_from
 from clock_attention.speech.voice.voice import Voice
 from clock_attention.speech.voice.voice_folder import CARD, WEIGHTS
 
 STAGES = ("gather", "check", "prepare", "align", "plan", "train", "export", "evaluate")
-TIMED_STEPS = 4
 
 OnStageProgress = Callable[[str, int, int], None]  # stage, done, of; 0 of 0 when it begins
 OnWarning = Callable[[str], None]
@@ -153,14 +144,10 @@ class Creation:
             self.plan,
             chained=False,
         )
-        if plan["steps"] < plan["worthwhile"] and order.steps is None:
-            self.warn(
-                f"{plan['steps']} steps of training fit into {order.minutes:g} minutes at the speed this machine has "
-                f"now; {plan['worthwhile']} sound better, and would take "
-                f"{plan['worthwhile'] * plan['seconds_per_step'] / 60:.0f} (--minutes)"
-            )
+        for warning in warnings_about_time(order, plan):
+            self.warn(warning)
         torch.set_num_threads(plan["threads"])
-        config = self.config(plan)
+        config = fine_tuning_config(self.start, plan["steps"], order.seed)
         last = self.run_folder / "checkpoints" / f"step-{config.training.steps:08d}.pt"
         found["train"] = stages.run(
             "train",
@@ -289,32 +276,7 @@ class Creation:
         }
 
     def plan(self) -> StageResult:
-        """Steps that fit into the minutes, and threads; found once, so that a repeated creation trains alike."""
-        order, store = self.order, FeatureStore.open(self.store)
-        frames = sum(row.frames for row in store.utterances if row.durations is not None)
-        worthwhile = worthwhile_steps(frames / store.mel_config.frames_per_second / 60)
-        if order.steps is not None:
-            threads = order.threads or order.workers
-            return {"steps": order.steps, "worthwhile": worthwhile, "seconds_per_step": None, "threads": threads}
-        # Beside another program, two threads wait for each other and are slower than one.
-        choice = [order.threads] if order.threads else sorted({1, order.workers})
-        seconds = {count: self.seconds_per_step(count, store) for count in choice}
-        best = min(choice, key=seconds.__getitem__)
-        steps = steps_within(order.minutes, seconds[best], worthwhile)
-        return {"steps": steps, "worthwhile": worthwhile, "seconds_per_step": seconds[best], "threads": best}
-
-    def seconds_per_step(self, count: int, store: FeatureStore) -> float:
-        config = self.config({"steps": TIMED_STEPS + 1}).changed(
-            ["adversarial_from=0", "pictures=0", "validate_every=1000", "log_every=1"]
-        )
-        with TemporaryDirectory(prefix="clock-attention-") as folder, threads(count):
-            run = Path(folder) / "run"
-            train_to(TIMED_STEPS + 1, config, store, run, start=self.start, quiet=True)
-            first, *_, last = read_log(run / "log.csv")  # the first step compiles
-            return (float(last["seconds"]) - float(first["seconds"])) / TIMED_STEPS
-
-    def config(self, plan: StageResult) -> RunConfig:
-        return fine_tuning_config(self.start, plan["steps"], self.order.seed)
+        return planned(self.order, self.start, FeatureStore.open(self.store))
 
     def train(self, config: RunConfig) -> StageResult:
         store, steps = FeatureStore.open(self.store), config.training.steps
@@ -356,26 +318,7 @@ class Creation:
         )
 
 
-def train_to(step: int, config: RunConfig, store: FeatureStore, run: Path, **options: Any) -> Path:
-    """While creating a voice: train to this step. Training ends early at a signal, and the creation with it."""
-    path = train(config, store, run, **options)
-    if path.stem != f"step-{step:08d}":
-        raise KeyboardInterrupt
-    return path
-
-
 def find_words(model: Path | None, wave: Wave, rate: int, text: str) -> list[TimedWord]:
     """While creating a voice: where the words of a long recording are."""
     found = Aligner.load(model).align(wave, text, sample_rate=rate, posterior=False)
     return [TimedWord(word.start, word.end, word.label) for word in found.words if word.label]
-
-
-@contextmanager
-def threads(count: int) -> Iterator[None]:
-    """While creating a voice: the number of threads, on which sums and so the voice depend."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(count)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)

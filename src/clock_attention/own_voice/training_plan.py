@@ -1,0 +1,78 @@
+"""How long one's own voice is trained, and with how many threads: found once, so that repeating changes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import torch
+
+from clock_attention.own_voice.fine_tuning import fine_tuning_config, steps_within, worthwhile_steps
+from clock_attention.own_voice.order import Order
+from clock_attention.own_voice.stages import StageResult
+from clock_attention.speech.corpus.store import FeatureStore
+from clock_attention.speech.training.config import RunConfig
+from clock_attention.speech.training.loop import train
+from clock_attention.speech.training.progress import read_log
+from clock_attention.speech.training.transfer import Start
+
+TIMED_STEPS = 4
+
+
+def planned(order: Order, start: Start, store: FeatureStore) -> StageResult:
+    """Plan the training of one's own voice: threads, and steps that fit into the minutes."""
+    frames = sum(row.frames for row in store.utterances if row.durations is not None)
+    worthwhile = worthwhile_steps(frames / store.mel_config.frames_per_second / 60)
+    if order.steps is not None:
+        count = order.threads or order.workers
+        return {"steps": order.steps, "worthwhile": worthwhile, "seconds_per_step": None, "threads": count}
+    # Beside another program, two threads wait for each other and are slower than one.
+    choice = [order.threads] if order.threads else sorted({1, order.workers})
+    seconds = {count: seconds_per_step(count, order, start, store) for count in choice}
+    best = min(choice, key=seconds.__getitem__)
+    steps = steps_within(order.minutes, seconds[best], worthwhile)
+    return {"steps": steps, "worthwhile": worthwhile, "seconds_per_step": seconds[best], "threads": best}
+
+
+def warnings_about_time(order: Order, plan: StageResult) -> list[str]:
+    """Of a plan: warns where more minutes would make a better voice."""
+    if order.steps is not None or plan["steps"] >= plan["worthwhile"]:
+        return []
+    enough = plan["worthwhile"] * plan["seconds_per_step"] / 60
+    return [
+        f"{plan['steps']} steps of training fit into {order.minutes:g} minutes at the speed this machine has now; "
+        f"{plan['worthwhile']} sound better, and would take {enough:.0f} (--minutes)"
+    ]
+
+
+def seconds_per_step(count: int, order: Order, start: Start, store: FeatureStore) -> float:
+    """For the plan: what a step with the discriminator takes with so many threads."""
+    config = fine_tuning_config(start, TIMED_STEPS + 1, order.seed)
+    config = config.changed(["adversarial_from=0", "pictures=0", "validate_every=1000", "log_every=1"])
+    with TemporaryDirectory(prefix="clock-attention-") as folder, threads(count):
+        run = Path(folder) / "run"
+        train_to(TIMED_STEPS + 1, config, store, run, start=start, quiet=True)
+        first, *_, last = read_log(run / "log.csv")  # the first step compiles
+        return (float(last["seconds"]) - float(first["seconds"])) / TIMED_STEPS
+
+
+def train_to(step: int, config: RunConfig, store: FeatureStore, run: Path, **options: Any) -> Path:
+    """While creating a voice: train to this step. Training ends early at a signal, and the creation with it."""
+    path = train(config, store, run, **options)
+    if path.stem != f"step-{step:08d}":
+        raise KeyboardInterrupt
+    return path
+
+
+@contextmanager
+def threads(count: int) -> Iterator[None]:
+    """While creating a voice: the number of threads, on which sums and so the voice depend."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
