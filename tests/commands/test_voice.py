@@ -38,11 +38,11 @@ def test_wrong_folders_get_a_sentence_and_nothing_is_written(tmp_path, folder, m
 def test_every_stage_is_named_when_it_begins_where_there_is_no_terminal(monkeypatch):
     said = []
     monkeypatch.setattr(commands_voice, "say", said.append)
-    with commands_voice.progress() as report:
-        report("gather", 0, 0)
+    with commands_voice.StageLines() as lines:
+        lines.report("gather", 0, 0)
         assert said == ["1 of 8: reading recordings"]
-        report("gather", 2, 3)
-        report("train", 0, 0)
+        lines.report("gather", 2, 3)
+        lines.report("train", 0, 0)
         assert said[1:] == ["6 of 8: training"]
 
 
@@ -50,13 +50,14 @@ def test_on_a_terminal_one_bar_is_shown_at_a_time(monkeypatch):
     terminal = Console(file=io.StringIO(), force_terminal=True, width=100)
     said = []
     monkeypatch.setattr(commands_voice, "console", terminal)
-    monkeypatch.setattr(commands_voice, "say", said.append)
-    with commands_voice.progress() as report:
+    monkeypatch.setattr(commands_voice, "say", lambda line: said.append((line, terminal._live_stack != [])))
+    with commands_voice.StageLines() as lines:
         for name in ("gather", "train", "export"):
-            report(name, 0, 0)
+            lines.report(name, 0, 0)
             assert (terminal._live_stack != []) == (name != "train")  # training has a bar of its own
-            report(name, 1, 2)
-    assert said == ["6 of 8: training"]
+            lines.report(name, 1, 2)
+        lines.warn("the room is audible")
+    assert said == [("6 of 8: training", False), ("note: the room is audible", False)]
     assert "1 of 8: reading recordings" in terminal.file.getvalue()
     assert "1/2" in terminal.file.getvalue()
 

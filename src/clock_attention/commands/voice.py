@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
@@ -14,7 +12,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from clock_attention.commands.terminal import clear_errors, console, say
-from clock_attention.own_voice.create import STAGES, OnStageProgress
+from clock_attention.own_voice.create import STAGES
 from clock_attention.own_voice.create import create as run_creation
 from clock_attention.own_voice.order import Order
 from clock_attention.own_voice.report import REPORT, left_out, measures_table, minutes_used
@@ -109,8 +107,8 @@ def create(
             threads=threads,
         )
         begun = time.monotonic()
-        with progress() as report:
-            found = run_creation(order, report, warn=lambda warning: say(f"note: {warning}"))
+        with StageLines() as lines:
+            found = run_creation(order, lines.report, warn=lines.warn)
         table = Table()
         header, *rows = measures_table(found["evaluate"])
         for column in header:
@@ -129,25 +127,37 @@ def create(
         )
 
 
-@contextmanager
-def progress() -> Iterator[OnStageProgress]:
-    """For `voice create`: one line a stage, on a terminal with the time left in it; training shows its own."""
-    bar, stage = None, ""
+class StageLines:
+    """For `voice create`: one line a stage, on a terminal a bar with the time left; training shows its own."""
 
-    def report(name: str, done: int, of: int) -> None:
-        nonlocal bar, stage
-        if name != stage:
-            if bar is not None:
-                bar.stop()
-            stage, bar = name, stage_bar(name)
-        if bar is not None:
-            bar.update(bar.task_ids[0], completed=done, total=of or None)
+    def __init__(self) -> None:
+        self.stage = ""
+        self.bar: Progress | None = None
 
-    try:
-        yield report
-    finally:
-        if bar is not None:
-            bar.stop()
+    def __enter__(self) -> StageLines:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.end_bar()
+
+    def report(self, stage: str, done: int, of: int) -> None:
+        if stage != self.stage:
+            self.end_bar()
+            self.stage = stage
+            self.bar = stage_bar(stage)
+        if self.bar is not None:
+            self.bar.update(self.bar.task_ids[0], completed=done, total=of or None)
+
+    def warn(self, warning: str) -> None:
+        self.end_bar()  # which would be drawn over it
+        say(f"note: {warning}")
+
+    def end_bar(self) -> None:
+        if self.bar is not None:
+            if self.bar.tasks[0].total is None:  # of a stage that does not count
+                self.bar.update(self.bar.task_ids[0], completed=1, total=1)
+            self.bar.stop()
+            self.bar = None
 
 
 def stage_bar(name: str) -> Progress | None:

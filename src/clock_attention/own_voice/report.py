@@ -138,10 +138,7 @@ def used_table(found: Findings) -> Cells:
             "clips",
             f"{gathered['clips']}, {gathered['seconds'] / 60:.1f} minutes; {gathered['cut']} recordings were cut",
         ],
-        [
-            "learned from or measured with (without silence at both ends)",
-            f"{found['align']['seconds'] / 60:.1f} minutes",
-        ],
+        ["used, without silence at both ends", f"{found['align']['seconds'] / 60:.1f} minutes"],
         ["loudness before (lowest, median, highest)", f"{low:.0f} / {middle:.0f} / {high:.0f} LUFS"],
         ["speech above noise", f"{gathered['above_noise']:.0f} dB"],
         ["texts by a recognizer", f"{gathered['transcribed_clips']} clips {gathered['transcribed_by']}".strip()],
