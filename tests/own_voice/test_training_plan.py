@@ -44,7 +44,7 @@ def test_the_planned_threads_train_and_too_few_steps_are_warned_about(order, mon
     assert trained == [2]
     assert torch.get_num_threads() == before
     assert "6 steps of training fit into 0.7 minutes" in warnings[-1]
-    assert "500 sound better, and would take 50 (--minutes)" in warnings[-1]
+    assert "500 sound better, and would take 50 minutes" in warnings[-1]
 
 
 def test_interrupted_while_timing_the_steps_nothing_is_planned(order, monkeypatch):

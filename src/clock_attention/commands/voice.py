@@ -117,10 +117,10 @@ def create(
             table.add_row(*row)
         console.print(table)
         for stage, reason, clips, seconds in left_out(found):
-            console.print(f"left out when {stage}: {reason}: {clips} recordings or clips, {seconds} s", highlight=False)
+            console.print(f"left out when {stage}: {reason}: {clips} ({seconds} s)", highlight=False)
         console.print(
             f"{minutes_used(found):.1f} of {found['gather']['seconds_found'] / 60:.1f} minutes of recordings used. "
-            f"Made in {(time.monotonic() - begun) / 60:.0f} minutes. Samples and details: {out / REPORT}\n"
+            f"Made in {(time.monotonic() - begun) / 60:.0f} min. Samples and details: {out / REPORT}\n"
             f'clock-attention speak "Hello." --voice {out}',
             highlight=False,
             soft_wrap=True,

@@ -35,8 +35,8 @@ class Order:
     def __post_init__(self) -> None:
         if not self.consent.strip():
             raise ValueError(
-                "whose voice is it, and did they agree? A voice of a person needs a statement for its card, for "
-                'example --consent "I recorded myself, and anyone may use this voice"'
+                "consent: whose voice is it, and did they agree? A voice of a person needs a statement for its card, "
+                'for example "I recorded myself, and anyone may use this voice"'
             )
         if self.minutes <= 0:
             raise ValueError(f"minutes: got {self.minutes:g}, expected more than 0")

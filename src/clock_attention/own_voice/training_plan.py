@@ -44,7 +44,7 @@ def warnings_about_time(order: Order, plan: StageResult) -> list[str]:
     enough = plan["worthwhile"] * plan["seconds_per_step"] / 60
     return [
         f"{plan['steps']} steps of training fit into {order.minutes:g} minutes at the speed this machine has now; "
-        f"{plan['worthwhile']} sound better, and would take {enough:.0f} (--minutes)"
+        f"{plan['worthwhile']} sound better, and would take {enough:.0f} minutes"
     ]
 
 
