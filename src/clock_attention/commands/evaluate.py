@@ -24,24 +24,24 @@ Prompts = Annotated[
     typer.Option("--prompts", help="Text file, arctic, harvard, hard, valid:CORPUS or test:CORPUS; repeatable."),
 ]
 Subset = Annotated[int | None, typer.Option(min=1, help="Number of prompts, stratified by list and length.")]
-Seed = Annotated[int, typer.Option(help="Random seed of subset and bootstrap.")]
+Seed = Annotated[int, typer.Option(help="Random seed for subset and bootstrap.")]
 Recognizers = Annotated[
     list[str] | None,
     typer.Option("--recognizer", help="moonshine (default), whisper:MODEL, wav2vec2:MODEL, pocketsphinx; repeatable."),
 ]
 VocoderName = Annotated[str, typer.Option(help="auto, fast, hifigan, hifigan-universal, griffin-lim, or a checkpoint.")]
-Workers = Annotated[int, typer.Option(min=1, help="Processes that vocode and recognise.")]
+Workers = Annotated[int, typer.Option(min=1, help="Number of processes that vocode and recognize.")]
 Threads = Annotated[int | None, typer.Option(min=1, help=r"CPU threads per process. \[default: all cores]")]
-Out = Annotated[Path, typer.Option(help="Folder of results, with their cache.")]
-KeepAudio = Annotated[bool, typer.Option("--keep-audio", help="Keep the audio, as flac, in OUT/audio.")]
+Out = Annotated[Path, typer.Option(help="Folder for the results and their cache.")]
+KeepAudio = Annotated[bool, typer.Option("--keep-audio", help="Keep the audio, as FLAC, in OUT/audio.")]
 Predictors = Annotated[list[str] | None, typer.Option("--mos", help="Predict opinion scores: dnsmos, distillmos.")]
 SoundOption = Annotated[
-    bool, typer.Option("--sound", help="Measure movement of the mel and pitch, and the distance to --compare.")
+    bool, typer.Option("--sound", help="Measure mel movement and pitch, and the distance to --compare.")
 ]
 WholeOption = Annotated[bool, typer.Option("--whole", help="Speak long sentences in one piece instead of in phrases.")]
 Checkpoint = Annotated[str, typer.Option(help="Checkpoint of a training run: best, last, or a file.")]
 Devices = Annotated[int, typer.Option(min=1, help="Ranks on each node; each takes its share of the prompts.")]
-Nodes = Annotated[int, typer.Option(min=1, help="Machines.")]
+Nodes = Annotated[int, typer.Option(min=1, help="Number of machines.")]
 Lists = Annotated[Path, typer.Option(help="Folder of the downloaded lists.")]
 
 
@@ -69,7 +69,7 @@ def evaluate(
     devices: Devices = 1,
     nodes: Nodes = 1,
 ) -> None:
-    """Speak prompts, recognise the speech, and score the transcripts."""
+    """Speak prompts, recognize the speech, and score the transcripts."""
     from clock_attention.evaluation.pipeline.sound_measures import with_sound
     from clock_attention.evaluation.systems.opening import open_systems
     from clock_attention.evaluation.systems.systems import Length
@@ -93,9 +93,11 @@ def evaluate(
 
 
 def sweep(
-    systems: Annotated[list[str], typer.Argument(help="Voices, runs, copy:CORPUS; NAME=FOLDER gives it a name.")],
+    systems: Annotated[list[str], typer.Argument(help="Voices, runs or copy:CORPUS; NAME=FOLDER gives one a name.")],
     prompts: Prompts,
-    mpr: Annotated[list[str] | None, typer.Option(help="6, 3:10 (default), 3:10:0.5 or natural.")] = None,
+    mpr: Annotated[
+        list[str] | None, typer.Option(help="Mel frames per phoneme: 6, 3:10 (default), 3:10:0.5 or natural.")
+    ] = None,
     cap: Annotated[
         float,
         typer.Option(

@@ -25,28 +25,28 @@ def experiment(
     preset: Annotated[
         str, typer.Option(help="small or rivals (CPU, synthetic speech), paper (GPU, LJSpeech).")
     ] = "small",
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print the plan with estimated times.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print the plan, with estimated times.")] = False,
     prompts: Annotated[
         list[str] | None, typer.Option("--prompts", help="Prompts as for evaluate (default: arctic and harvard).")
     ] = None,
     subset: Subset = None,
-    seed: Annotated[int, typer.Option(help="Random seed of corpora, trainings, subsets and bootstrap.")] = 0,
-    hours: Annotated[float, typer.Option(min=0.001, help="Hours of each synthetic corpus.")] = 6.0,
+    seed: Annotated[int, typer.Option(help="Random seed for corpora, training, subsets and bootstrap.")] = 0,
+    hours: Annotated[float, typer.Option(min=0.001, help="Hours of speech in each synthetic corpus.")] = 6.0,
     text: Annotated[Path | None, typer.Option(help="Text for the corpora; default: generated sentences.")] = None,
     ljspeech: Annotated[Path | None, typer.Option(help="Folder of LJSpeech-1.1, for the paper preset.")] = None,
     recognizer: Recognizers = None,
     vocoder: VocoderName = "auto",
     systems: Annotated[list[str] | None, typer.Option("--system", help="Only these systems; repeatable.")] = None,
-    changes: Annotated[list[str] | None, typer.Option("--set", help="key=value for every training.")] = None,
+    changes: Annotated[list[str] | None, typer.Option("--set", help="key=value for every training run.")] = None,
     mpr: Annotated[list[str] | None, typer.Option(help="Lengths of the sweep (default: 3:10).")] = None,
-    corpus: Annotated[list[str] | None, typer.Option(help="NAME=FOLDER: a corpus that exists already.")] = None,
-    run: Annotated[list[str] | None, typer.Option(help="SYSTEM=FOLDER: a training that exists already.")] = None,
+    corpus: Annotated[list[str] | None, typer.Option(help="NAME=FOLDER: an existing corpus.")] = None,
+    run: Annotated[list[str] | None, typer.Option(help="SYSTEM=FOLDER: an existing training run.")] = None,
     full: Annotated[bool, typer.Option("--full", help="Also evaluate all prompts at the best length.")] = False,
     workers: Workers = 2,
-    threads: Annotated[int | None, typer.Option(min=1, help="Of each training (default: all cores).")] = None,
+    threads: Annotated[int | None, typer.Option(min=1, help="CPU threads per training (default: all cores).")] = None,
     lists: Lists = LISTS,
 ) -> None:
-    """The paper's experiment from corpora to report. The same command continues an interrupted one."""
+    """Run the paper's experiment, from corpora to report. The same command continues an interrupted run."""
     from clock_attention.evaluation.experiment.journal import perform, require_models
     from clock_attention.evaluation.experiment.plan import PLANS
     from clock_attention.evaluation.experiment.results import report_experiment

@@ -37,12 +37,12 @@ COMMANDS = {
     "dub": Command(
         "clock_attention.commands.dub",
         "dub",
-        "Speak subtitles (.srt, .vtt), every cue in exactly its slot, with a report of what is too fast.",
+        "Speak subtitles (.srt, .vtt), each cue in exactly its time slot, and report cues that are too fast.",
     ),
     "read": Command(
         "clock_attention.commands.read",
         "read",
-        "Read a book (.txt, .md, .epub) aloud, one sound file a chapter, with timestamps.",
+        "Read a book (.txt, .md, .epub) aloud, one sound file per chapter, with timestamps.",
     ),
     "pronounce": Command(
         "clock_attention.commands.pronounce",
@@ -52,13 +52,13 @@ COMMANDS = {
     "app": Command(
         "clock_attention.commands.app",
         "app",
-        "Open a web page that speaks: pace, exact duration, timestamps, pictures.",
+        "Open a web page that speaks: pace, exact duration, timestamps, figures.",
         "app",
     ),
     "serve": Command(
         "clock_attention.commands.serve",
         "serve",
-        "Serve speech over HTTP as OpenAI's interface does, and by the Wyoming protocol.",
+        "Serve speech over HTTP, compatible with OpenAI's API, and over the Wyoming protocol.",
         "serve",
     ),
     "align": Command(
@@ -71,7 +71,7 @@ COMMANDS = {
     "export": Command(
         "clock_attention.commands.train",
         "export",
-        "Export a training run as a voice, or either as an ONNX file or for the runtime without torch.",
+        "Export a training run as a voice, or a run or voice as an ONNX file or for the runtime without torch.",
     ),
     "voice": Command("clock_attention.commands.voice", "app", "Make a voice from your recordings.", "evaluation"),
     "voices": Command(
@@ -84,7 +84,7 @@ COMMANDS = {
     "evaluate": Command(
         "clock_attention.commands.evaluate",
         "evaluate",
-        "Speak prompts, recognise the speech, and score the transcripts.",
+        "Speak prompts, recognize the speech, and score the transcripts.",
     ),
     "sweep": Command(
         "clock_attention.commands.evaluate",
@@ -99,7 +99,7 @@ COMMANDS = {
     "experiment": Command(
         "clock_attention.commands.experiment",
         "experiment",
-        "The paper's experiment from corpora to report. The same command continues an interrupted one.",
+        "Run the paper's experiment, from corpora to report. The same command continues an interrupted run.",
     ),
 }
 

