@@ -1,5 +1,7 @@
 """`clock-attention train` and `clock-attention export`."""
 
+import shutil
+
 import pytest
 from typer.testing import CliRunner
 
@@ -46,6 +48,21 @@ def test_the_commands_train_and_export_end_to_end(tmp_path):
     result = runner.invoke(app, ["export", str(tmp_path / "run"), str(tmp_path / "voice"), "--licence", "CC0"])
     assert result.exit_code == 0, result.output
     assert Voice.load(tmp_path / "voice").card.model.width == 16
+
+
+def test_a_run_on_recordings_of_people_is_exported_with_their_consent_only(run, tmp_path):
+    copy = shutil.copytree(run, tmp_path / "run")
+    description = RunDescription.read(copy)
+    assert description.recordings is False  # of synthetic speech: nobody has to agree
+    description.model_copy(update={"recordings": True}).write(copy)
+    command = ["export", str(copy), str(tmp_path / "voice")]
+    refused = CliRunner().invoke(app, command, env={"COLUMNS": "300"})
+    assert refused.exit_code == 1
+    assert "learned from recordings of people: say whose they are" in refused.output
+    assert not (tmp_path / "voice").exists()
+    done = CliRunner().invoke(app, [*command, "--consent", "Ann recorded herself"])
+    assert done.exit_code == 0, done.output
+    assert Voice.load(tmp_path / "voice").card.provenance.consent == "Ann recorded herself"
 
 
 @pytest.mark.parametrize(

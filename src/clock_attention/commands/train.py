@@ -11,6 +11,7 @@ from clock_attention.commands.terminal import complain, console, option
 from clock_attention.speech.corpus.joined_stores import open_corpora
 from clock_attention.speech.model.config import AlignedConfig
 from clock_attention.speech.training.config import RunConfig, load_preset
+from clock_attention.speech.training.run import RunDescription
 from clock_attention.speech.training.transfer import Start
 
 if TYPE_CHECKING:
@@ -166,6 +167,7 @@ def export(
         elif target.suffix.lower() == ".onnx":
             raise ValueError(f"{target}: a voice is a folder; for an ONNX file add --onnx")
         else:
+            require_consent(Path(source), consent)
             card = write_voice(
                 Path(source),
                 target,
@@ -183,6 +185,15 @@ def export(
         complain(error)
         raise typer.Exit(1) from None
     console.print(message, highlight=False)
+
+
+def require_consent(run: Path, consent: str | None) -> None:
+    """For `export`: refuse to make a person's voice without a statement of their consent."""
+    if RunDescription.read(run).recordings and not (consent or "").strip():
+        raise ValueError(
+            f"{run} learned from recordings of people: say whose they are and what they agreed to, for the voice's "
+            'card, for example --consent "I recorded myself, and anyone may use this voice"'
+        )
 
 
 def one_of(voice: Voice, speaker: str | None) -> Voice:

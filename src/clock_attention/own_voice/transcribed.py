@@ -1,4 +1,4 @@
-"""Whose words the texts of recordings are: people's, or a recognizer's."""
+"""Whether the texts of recordings were written by people or by a recognizer."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ CORRECTED = ", corrected by hand"
 
 
 def machine_made(folder: Path) -> tuple[str, int] | None:
-    """Of a folder that `corpus transcribe` wrote: the recognizer, and how many texts are its own. None of any other."""
+    """Recognizer and number of its texts in a folder written by `corpus transcribe`; None for any other folder."""
     gathered = read_gathered(folder)
     if gathered is None or not gathered.transcribed_clips:
         return None
@@ -19,7 +19,7 @@ def machine_made(folder: Path) -> tuple[str, int] | None:
 
 
 def marked(gathered: Gathered, earlier: tuple[str, int] | None) -> Gathered:
-    """What was gathered, with its texts marked as machine-made where the folder of recordings says that they are."""
+    """Mark gathered texts as machine-made if the folder of recordings says so."""
     if earlier is None:
         return gathered
     recognizer, clips = earlier
@@ -27,13 +27,13 @@ def marked(gathered: Gathered, earlier: tuple[str, int] | None) -> Gathered:
 
 
 def warnings_about_texts(gathered: Gathered) -> list[str]:
-    """Check: warns where texts were written by a recognizer."""
+    """Check for machine-made texts: warn if texts were written by a recognizer."""
     if not gathered.transcribed_clips:
         return []
     found = f"{gathered.transcribed_clips} of {gathered.clips} texts were written by {gathered.transcribed_by}"
     if gathered.transcribed_by.endswith(CORRECTED):
         return [found]
     return [
-        f"{found}, a recognizer, and the voice learns its mistakes: to correct them, write them with "
-        "`corpus transcribe` and make the voice of that folder"
+        f"{found}, a recognizer, and the voice learns its mistakes: correct them in the metadata.csv that "
+        "`corpus transcribe` writes, and make the voice of its folder"
     ]

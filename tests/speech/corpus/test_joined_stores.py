@@ -6,6 +6,7 @@ import torch
 
 from clock_attention.speech.corpus.joined_stores import JoinedStore, open_corpora
 from clock_attention.speech.corpus.language import Language
+from clock_attention.speech.corpus.protocols import made_of_recordings
 from clock_attention.speech.corpus.store import FeatureStore
 from clock_attention.speech.training.config import TrainingConfig
 from clock_attention.speech.training.loop import within
@@ -28,6 +29,13 @@ def test_every_utterance_keeps_its_text_mel_and_split(stores) -> None:
         store.utterances[i].id for store in stores for i in store.split("valid")
     }
     assert Language.of(joined).symbols == stores[0].symbols
+
+
+def test_one_corpus_of_recordings_makes_the_whole_one_of_people(stores) -> None:
+    assert not made_of_recordings(JoinedStore(stores).header)
+    stores[1].header["folder"] = "recordings"
+    assert made_of_recordings(stores[1].header)
+    assert made_of_recordings(JoinedStore(stores).header)
 
 
 def test_statistics_are_those_of_all_frames_together(stores) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from clock_attention.speech.corpus.protocols import Corpus
+from clock_attention.speech.corpus.protocols import Corpus, made_of_recordings
 from clock_attention.speech.corpus.speakers import ProsodyStatistics, SpeakerStatistics
 from clock_attention.speech.corpus.splits import text_key
 from clock_attention.speech.corpus.store import FeatureStore, StoredUtterance
@@ -44,6 +44,7 @@ class JoinedStore:
         self.header: dict[str, Any] = {
             "phonemizer": first.header["phonemizer"],
             "source": " + ".join(str(store.header.get("source", "unknown")) for store in stores),
+            "recordings": any(made_of_recordings(store.header) for store in stores),
         }
         self.utterances: list[StoredUtterance] = [row for store in stores for row in store.utterances]
         self.firsts = [0, *accumulate(len(store) for store in stores)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from torch import Tensor
@@ -57,3 +57,8 @@ class Corpus(Features, Protocol):
     header: dict[str, Any]
 
     def split(self, name: str) -> Sequence[int]: ...
+
+
+def made_of_recordings(header: Mapping[str, Any]) -> bool:
+    """Whether people speak in a corpus: its header names their folder, where a synthetic one has a seed."""
+    return bool(header.get("recordings", "folder" in header))

@@ -1,4 +1,4 @@
-"""`run.json`: the configuration of a run, and what a voice needs to know about its corpus."""
+"""`run.json`: the configuration of a training run, and what a voice needs to know about its corpus."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from clock_attention.files import write_atomically
 from clock_attention.speech.corpus.language import Language
-from clock_attention.speech.corpus.protocols import Corpus
+from clock_attention.speech.corpus.protocols import Corpus, made_of_recordings
 from clock_attention.speech.model.config import AlignedConfig, key_of
 from clock_attention.speech.text.phonemes import PAUSE_STRENGTH
 from clock_attention.speech.training.config import RunConfig
@@ -26,12 +26,13 @@ class RunDescription(BaseModel):
     config: RunConfig
     language: Language
     source: str  # what the corpus was made from
-    start: str | None = None  # the voice that its first weights are from
+    recordings: bool | None = None  # whether people speak in it; None in runs of earlier versions
+    start: str | None = None  # the voice whose weights it started from
     usage: Usage | None = None  # how much of the corpus is used; None in runs of earlier versions
 
     @classmethod
     def of(cls, config: RunConfig, store: Corpus) -> RunDescription:
-        """A configuration completed with the sizes of the corpus."""
+        """The description of a new run: its configuration, completed with the sizes of the corpus."""
         sizes = {"symbols": len(store.symbols), "mels": store.mel_config.n_mels}
         if isinstance(config.model, AlignedConfig):
             sizes["boundaries"] = sum(symbol in PAUSE_STRENGTH for symbol in store.symbols)
@@ -41,6 +42,7 @@ class RunDescription(BaseModel):
             config=config.model_copy(update={"model": model}),
             language=Language.of(store),
             source=str(store.header.get("source", "unknown")),
+            recordings=made_of_recordings(store.header),
         )
 
     @classmethod
@@ -61,7 +63,7 @@ class RunDescription(BaseModel):
         write_atomically(run / "run.json", self.model_dump_json(indent=1))
 
     def require_continues(self, before: RunDescription) -> None:
-        """On resume, training options may change; the model and the corpus may not."""
+        """Raise if a run cannot be resumed so: training options may change; the model and the corpus may not."""
         for what, mine, theirs in (
             ("model", self.config.model, before.config.model),
             ("corpus", self.language, before.language),
