@@ -33,7 +33,7 @@ Utterance = tuple[np.ndarray, str, list[int], list[float]]  # samples, text, cla
 
 
 def sentences(path: Path, shortest: int = 20, longest: int = 130) -> list[str]:
-    """The last column of a table, or the lines of a text, if they are of a length that is quick to learn from."""
+    """The last column of a table, or the lines of a text, of a length that is quick to train on."""
     texts = [line.split("|")[-1].strip() for line in path.read_text("utf-8").splitlines()]
     return [text for text in texts if shortest <= len(text) <= longest and text.isascii()]
 

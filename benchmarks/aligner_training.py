@@ -2,7 +2,7 @@
 
 DATA is a folder of shards from `aligner_speech.py`. Shards with exact boundaries teach from the first step; the others
 join after `--join` steps with the boundaries that the model finds by then, and are realigned every `--realign` steps
-(hard EM). Interrupted runs go on from the last checkpoint.
+(hard EM). Interrupted runs continue from the last checkpoint.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from clock_attention.speech.aligner.search_weights import SearchWeights
 from clock_attention.speech.aligner.training import Labels, labels_from_phones, loss, targets
 
 CROP = 4.0  # seconds of every example
-# For speech of people by a network mostly trained on synthetic voices; see docs/results/forced_alignment.md.
+# For human speech and a network mostly trained on synthetic voices; see docs/results/forced_alignment.md.
 SEARCH = SearchWeights(silence=2.5, sharpness=0.12)
 
 
@@ -53,7 +53,7 @@ class Shard:
         return [item for item, labels in enumerate(self.labels) if labels is not None]
 
     def realign(self, aligner: Aligner, limit: int, rng: np.random.Generator) -> str:
-        """Find the boundaries of some utterances anew, and forget those that an earlier model found.
+        """Realign some utterances, and discard the boundaries that an earlier model found.
 
         Utterances whose text does not fit are left out.
         """

@@ -1,4 +1,4 @@
-"""Forced alignment against boundaries set by hand, beside pocketsphinx.
+"""Forced alignment against boundaries set by hand, compared with pocketsphinx.
 
     python benchmarks/alignment.py --timit ../shared/timit-dev
 
@@ -122,7 +122,7 @@ def kind(name: str) -> str:
 
 
 def matched(first: list[Span], second: list[Span]) -> list[tuple[int, int]]:
-    """Pairs of phones that stand for each other, by edit distance."""
+    """Pairs of corresponding phones, by edit distance."""
     cost = np.zeros((len(first) + 1, len(second) + 1))
     cost[:, 0], cost[0] = np.arange(len(first) + 1), np.arange(len(second) + 1)
     for i, (a, *_) in enumerate(first, 1):
@@ -164,7 +164,7 @@ def word_errors(truth: list[Span], found: list[Span]) -> list[float]:
 
 
 def joined(truth: list[Span], found: list[Span]) -> list[Span]:
-    """Parts of a hyphenated word, which TIMIT counts as words, as one."""
+    """Join the parts of a hyphenated word, which TIMIT counts as separate words, into one."""
     out: list[Span] = []
     rest = iter(truth)
     for label, *_ in found:
@@ -183,7 +183,7 @@ def letters(word: str) -> str:
 
 
 def words_of(aligned: Any) -> list[Span]:
-    """Words with their times; one that was not found counts where it is missing."""
+    """Words with their times; one that was not found is put where it is missing."""
     present = [(word.label, word.start, word.end) for word in aligned.words if word.label]
     for flag in aligned.flags:
         if flag.kind == "written-not-spoken":
@@ -285,7 +285,7 @@ def measure_sphinx(recordings: list[Recording]) -> dict[str, Any]:
 
 
 def measure_wrong_text(aligner: Aligner, recordings: list[Recording], results: list[Any]) -> dict[str, Any]:
-    """Each recording with its own text and with that of another one."""
+    """Each recording with its own text and with that of another recording."""
     right = [aligned.score for aligned in results if aligned]
     wrong, told = [], sum(aligned.fits for aligned in results if aligned)
     for place, recording in enumerate(recordings):
@@ -307,7 +307,7 @@ def measure_wrong_text(aligner: Aligner, recordings: list[Recording], results: l
 
 
 def measure_changed_text(aligner: Aligner, recordings: list[Recording], results: list[Any]) -> dict[str, Any]:
-    """A word is left out of the text, or one too many is in it: how far do words two or more away move?"""
+    """A word is left out of the text, or an extra one is put in: how far do words two or more away move?"""
     rng = np.random.default_rng(0)
     moved: dict[str, list[list[float]]] = {"missing": [], "extra": []}
     vocabulary = sorted({word for recording in recordings for word, *_ in recording.words if len(word) > 3})
@@ -339,7 +339,7 @@ def measure_changed_text(aligner: Aligner, recordings: list[Recording], results:
 
 
 def flite_recordings(voice: str, texts: list[str]) -> list[Recording]:
-    """Read by flite, which prints exact ends of its phones (not of words); none where it is not installed."""
+    """Recordings by flite, which prints exact ends of its phones (not of words); none if it is not installed."""
     if shutil.which("flite") is None:
         return []
     found = []

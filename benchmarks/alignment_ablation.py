@@ -1,4 +1,4 @@
-"""Do clocks help to find an alignment that nobody has shown? Content, clocks, and both, in a small setting.
+"""Do clocks help to find an alignment without supervision? Content, clocks, and both, in a small setting.
 
     python benchmarks/alignment_ablation.py DATA/flite_rms.npz --out results/alignment_ablation.json
 
@@ -148,7 +148,7 @@ def found_segments(scores: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
 
 
 def posterior_logits(model: Pair, variant: str, batch: Batch) -> Tensor:
-    """What the alignment is read from (B, S, T)."""
+    """Logits that the alignment is read from (B, S, T)."""
     content, clocks, _ = model(batch)
     if variant == "content":
         return content
@@ -202,7 +202,7 @@ def fit(variant: str, training: list[Example], steps: int, seed: int) -> Pair:
 
 @torch.no_grad()
 def errors(model: Pair, variant: str, held_out: list[Example]) -> list[np.ndarray]:
-    """Of the start of every phone but the first, in ms, for each sentence."""
+    """Errors of the start of every phone but the first, in ms, for each sentence."""
     model.eval()
     out = []
     for example in held_out:

@@ -36,7 +36,7 @@ def measured(aligner: Aligner, recordings: list[Recording]) -> Rows:
 
 
 def compared(before: list[list[float]], after: list[list[float]]) -> dict[str, Any]:
-    """Mean error and part within 20 ms, before, after, and their difference."""
+    """Mean error and share within 20 ms, before and after, and their difference."""
     rng = np.random.default_rng(0)
     draws = rng.integers(0, len(before), (1000, len(before)))
     out: dict[str, Any] = {}

@@ -2,11 +2,11 @@
 
     python benchmarks/alignment_weights.py --timit DIR --work runs/weights --out results/alignment_weights.json
 
-The search has a few numbers that were chosen by looking at the development sentences: how much silence, change, clocks
-and acoustics count, what passing over a sound costs, how short a sound may be. Here settings are drawn at random from a
+The search has a few parameters that were chosen on the development sentences: the weights of silence, change, clocks
+and acoustics, the cost of skipping a sound, and how short a sound may be. Here settings are drawn at random from a
 grid around them. For each speaker, the setting with the smallest mean error at word boundaries of the *other* speakers
-is taken; what is reported is the error of each speaker under a setting that was chosen without him or her. The
-network's weights are the same throughout, and have learned from nothing of TIMIT.
+is taken; what is reported is the error of each speaker under a setting that was chosen without that speaker. The
+network's weights are the same throughout, and were not trained on any of TIMIT.
 
 Settings that were measured are kept in `--work` and not measured again.
 """
@@ -54,7 +54,7 @@ def drawn(count: int, seed: int) -> list[Setting]:
 
 
 def measured(aligner: Aligner, output: list[tuple[Recording, Emissions]], setting: Setting | None) -> Errors:
-    """Errors of all recordings under a setting; None is what comes with the package."""
+    """Errors of all recordings under a setting; None is the package's own setting."""
     errors: Errors = {"words": {}, "phones": {}}
     with ExitStack() as stack:
         if setting is not None:

@@ -250,8 +250,8 @@ def main() -> None:
     parser.add_argument("--peak", nargs=3, metavar=("IMPL", "SHAPE", "DIRECTION"), help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     torch.manual_seed(0)
-    # Once a block this large is freed, glibc keeps freed memory instead of asking for fresh pages in every call. In a
-    # training this is so from the first step on.
+    # Once a block this large is freed, glibc keeps freed memory instead of asking for fresh pages in every call. In
+    # training this is the case from the first step on.
     torch.ones(31 * 2**20, dtype=torch.uint8)
     if arguments.peak:
         print_peak(*arguments.peak)

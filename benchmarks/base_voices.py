@@ -1,6 +1,6 @@
 """Which voice should fine-tuning begin with? Makes one speaker's voice from several bases and with several seeds.
 
-Each is made by `voice create`, so the same command continues.
+Each is made by `voice create`, so the same command continues an interrupted run.
 
     python benchmarks/base_voices.py LJSpeech-1.1 --consent "LJSpeech, public domain" --steps 300 --seeds 0 1 2 3 \
         --base default --base voices/duo --base kathleen --prompts harvard_720.txt --work runs/bases \

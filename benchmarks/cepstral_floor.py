@@ -1,7 +1,7 @@
-"""How small can the cepstral distance of two readings be? The teacher's speech against itself, moved a little.
+"""How small can the cepstral distance of two readings be? The teacher's speech against itself, shifted a little.
 
-A mel is taken every 256 samples (11.6 ms). The same speech on another grid of frames is as good, and no warping of
-whole frames brings the two together; a voice has a grid of its own. Also: the teacher's readings at other speeds.
+A mel frame is taken every 256 samples (11.6 ms). The same speech on another frame grid is just as good, and no warping
+by whole frames can align the two; a voice has its own grid. Also: the teacher's readings at other speeds.
 
     python benchmarks/cepstral_floor.py --prompts harvard_720.txt --out results/cepstral_floor.json
 """

@@ -2,7 +2,7 @@
 
     python benchmarks/copy_synthesis.py --sentences harvard.txt --recordings LJSPEECH_LIKE_FOLDER --timit DIR --count 12
 
-Sentences are read by the synthetic teacher (seed 1), evenly taken from the file; recordings are evenly taken from the
+Sentences are read by the synthetic teacher (seed 1), evenly spaced in the file; recordings are evenly spaced among the
 last 100 of a folder, which the vocoder in the package was not trained on; sentences of TIMIT evenly from all its
 speakers, who are not in its training data. Predicted opinions (DistillMOS, DNSMOS), PESQ and STOI against the
 recording, WER of Moonshine, L1 between log-mels, and seconds of CPU for a second of sound on one thread. Means with
@@ -55,7 +55,7 @@ def human_recordings(folder: Path, count: int) -> list[tuple[str, Wave]]:
 
 
 def other_speakers(folder: Path, count: int) -> list[tuple[str, Wave]]:
-    """Sentences of TIMIT, 16 kHz; damaged files are mended first."""
+    """Sentences of TIMIT, 16 kHz; damaged files are repaired first."""
     found = []
     for file in evenly(sorted(file for file in folder.rglob("*.wav") if file.name.startswith("s")), count):
         wave, _ = repaired(load_audio(file, 16000))

@@ -54,7 +54,7 @@ console = Console(stderr=True)
 
 
 class Silent:
-    """A vocoder for questions about time alone."""
+    """A silent vocoder, for questions about time alone."""
 
     name, fingerprint = "silent", "silent"
 
@@ -113,7 +113,7 @@ def shown(found: Any) -> Any:
 
 
 def all_slots(voice: Voice, names: Sequence[str], known: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Of these files; what is known of others stays."""
+    """Slots of these files; known results of other files are kept."""
     rows = {row["file"]: row for row in known} | {name: slots(voice, name) for name in names}
     return [rows[name] for name in FILES if name in rows]
 
@@ -135,7 +135,7 @@ def slots(voice: Voice, name: str) -> dict[str, Any]:
             continue
         samples = round(cue.end * rate) - round(cue.start * rate)
         wrong_slots += found != samples
-        # Below the slowest pace nothing is drawn out: there the length is that pace's, to the frame.
+        # Speech is not stretched beyond the slowest pace: there the length is that pace's, to the frame.
         slow = int(np.ceil(report.natural_seconds * rate / hop / delivery.slowest - 1e-6))
         wrong_frames += report.spoken_frames not in (samples // hop, slow)
     paces = sorted(report.pace for report in reports if report.words)
@@ -160,7 +160,7 @@ def slots(voice: Voice, name: str) -> dict[str, Any]:
 def transcribed(
     voice: Voice, arguments: argparse.Namespace, files: list[dict[str, Any]], known: list[dict[str, Any]]
 ) -> Iterator[dict[str, Any]]:
-    """Word error of cues in their slots and at natural pace, and the difference, paired; again after every cue.
+    """Word error of cues in their slots and at natural pace, and the paired difference; yielded after every cue.
 
     Cues that were heard before are not spoken again.
     """

@@ -34,7 +34,7 @@ GAP = 2.0  # seconds between two files
 
 
 def repeated(count: int) -> list[Cue]:
-    """The cues of the files, again and again, one after the other in time."""
+    """The cues of the files, repeated, one after the other in time."""
     cues: list[Cue] = []
     begin = 0.0
     for name in cycle(FILES):
@@ -72,7 +72,7 @@ def members(group: int) -> list[int]:
 
 
 def resident(process: int) -> float:
-    """Megabytes; 0 of one that has ended."""
+    """Resident memory of a process in megabytes; 0 if it has ended."""
     try:
         pages = int(Path(f"/proc/{process}/statm").read_text().split()[1])
     except OSError:
@@ -81,7 +81,7 @@ def resident(process: int) -> float:
 
 
 def run(command: list[str], parts: Path, stop_at: int | None) -> dict[str, Any]:
-    """Run a dubbing, kill it when so many cues are finished, and say what memory it took at which number of them."""
+    """Run a dubbing, kill it when `stop_at` cues are finished, and return its memory by number of finished cues."""
     begun = time.monotonic()
     process = subprocess.Popen(command, start_new_session=True, stderr=subprocess.PIPE, text=True)
     memory: list[tuple[int, float]] = []

@@ -82,7 +82,7 @@ def run(inputs: list[torch.Tensor], padding: torch.Tensor, device: str, dtype: t
 
 
 def graphs() -> dict[str, bool]:
-    """The same numbers from a compiled graph and from a captured one."""
+    """Whether a compiled graph and a captured one give the same numbers."""
     query, key, value, _ = make_inputs("random", (2, 4, 300, 80, 64))
     inputs = [x.cuda() for x in (query, key, value)]
 
@@ -137,7 +137,7 @@ def speed() -> list[dict[str, Any]]:
                     for name, call in calls.items():
                         try:
                             times[name] = milliseconds(once(call, inputs, backward))
-                        except Exception as error:  # out of memory, or nothing built for this chip: say so and go on
+                        except Exception as error:  # out of memory, or nothing built for this chip: say so and continue
                             times[name] = f"{type(error).__name__}: {error}"[:200]
                     rows.append({"shape": text, "clocks": kind, "dtype": str(dtype), "backward": backward, **times})
                     print(rows[-1], flush=True)

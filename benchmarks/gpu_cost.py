@@ -1,4 +1,4 @@
-"""What would the Triton kernel cost on a GPU that is not here? Tiles visited, operations, bytes: ESTIMATES.
+"""What would the Triton kernel cost on a GPU that is not at hand? Tiles visited, operations, bytes: ESTIMATES.
 
     python benchmarks/gpu_cost.py --out results/gpu_cost.json
 
@@ -73,7 +73,7 @@ def visited_tiles(pair: ClockPair, rows: int, cols: int, eps: float = 1e-6, scal
 def bound_of(
     query: Tensor, first: Tensor, last: Tensor, own: Tensor, most: Tensor, scale: float, spread: float, eps: float
 ) -> Tensor:
-    """The most that a row can score in a tile of keys.  (rows, tiles)"""
+    """The highest score that a row can have in a tile of keys.  (rows, tiles)"""
     gap = torch.maximum(first[None] - query[:, None], query[:, None] - last[None]).clamp(min=0.0)
     return -scale * gap.square().sum(-1) / (spread * (own[:, None] + most[None]) + eps)
 

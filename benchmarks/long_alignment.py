@@ -29,7 +29,7 @@ Spoken = list[tuple[str, float, float]]  # sentences with the start of their fir
 
 
 def read_aloud(text: str, voice: str, path: Path) -> tuple[float, float]:
-    """Where the first sound begins and the last one ends, in seconds."""
+    """Write a text read by flite; returns where its first sound begins and the last one ends, in seconds."""
     command = ["flite", "-voice", voice, "-t", text, "-o", str(path), "-psdur"]
     printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
     ends = [(name, float(end)) for name, _, end in (item.rpartition(":") for item in printed)]

@@ -2,8 +2,8 @@
 
 Fine-tunes a voice on parts of an aligned corpus of one speaker (`clock-attention corpus align`), for several amounts of
 recordings and of CPU time, and measures each: word error rate, DistillMOS, DNSMOS, speaker similarity. Every
-finished cell is kept, and the picture beside OUT is drawn again: the same command continues. Several may run at
-once, with other --recorded or --trained and the same --work and --out.
+finished cell is kept, and the figure beside OUT is redrawn: the same command continues an interrupted run. Several may
+run at once, with different --recorded or --trained and the same --work and --out.
 
     python benchmarks/own_voice.py --corpus runs/kathleen --prompts harvard_720.txt --work runs/own_voice \
         --recorded 10 82 --trained 10 30 --out results/own_voice.json
@@ -52,7 +52,7 @@ KEPT = (
 
 
 class Part(FeatureStore):
-    """Some minutes of a store's training utterances, with statistics of their own; validation and test as they were."""
+    """Some minutes of a store's training utterances, with their own statistics; validation and test are unchanged."""
 
     def __init__(self, whole: FeatureStore, minutes: float, seed: int = 0) -> None:
         super().__init__(whole.path, {**whole.header, "source": f"{minutes:g} minutes of {whole.header['source']}"})
@@ -133,7 +133,7 @@ def cell(
     steps = max(1, round(60 * trained / cost))
     config = fine_tuning_config(start, steps).changed([f"validate_every={steps}", "pictures=0"])
     last = train(config, part, work / name / "run", start=start, resume=True)
-    if last.stem != f"step-{steps:08d}":  # a signal ends training early, and politely
+    if last.stem != f"step-{steps:08d}":  # a signal ends training early, without an error
         raise SystemExit(f"{name}: stopped at {last.stem} of {steps} steps; the same command continues")
     export_own_voice(work / name / "run", work / name / "voice", part, start, licence="unknown")
     found = measure(Voice.load(work / name / "voice"), whole, texts, work / name / "samples")
@@ -164,7 +164,7 @@ def read_rows(path: Path) -> list[dict[str, Any]]:
 
 
 def all_rows(out: Path, work: Path) -> list[dict[str, Any]]:
-    """Those in the file, and those that other processes have finished since."""
+    """Rows in the file, and those that other processes have finished since."""
     finished = [json.loads(path.read_text()) for path in work.glob("*/row.json")]
     cells = {(row["trained"], row["recorded"]): row for row in [*read_rows(out), *finished]}
     return [cells[key] for key in sorted(cells)]

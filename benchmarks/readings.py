@@ -3,13 +3,13 @@
     python benchmarks/readings.py --ljspeech metadata.csv --out results/readings.json
 
 Scores this project's front end, hibari's and eSpeak NG's on the list in tests/readings. A reader that prints no words
-is judged by its sounds: a case is right if the reader says the same phones for what is written as it does, by its own
-rules, for the words that should be said (stress and the kind of reduced vowel do not count). That leaves out how well
-it pronounces words. Names are the exception: their phones are compared with the list's.
+is judged by its sounds: a case is right if the reader says the same phones for the written text as for the expected
+words, both by its own rules (stress and the kind of reduced vowel do not count). That leaves out how well it pronounces
+words. Names are the exception: their phones are compared with the list's.
 
 With --ljspeech (LJSpeech's metadata.csv, whose columns are the text as printed and as it was read), the same is done
-for all of its lines whose two columns differ: cases that nobody here wrote. Their conventions differ from the list's
-in places ("November 22" is written out as "November twenty-two"), for all systems alike.
+for all of its lines whose two columns differ: cases that this project did not write. Their conventions differ from
+the list's in places ("November 22" is written out as "November twenty-two"), for all systems alike.
 
 --work also measures the processor time that hostile texts take, up to 100,000 characters.
 """
@@ -149,7 +149,7 @@ def systems() -> dict[str, Callable[[Case], bool]]:
 
 
 def wilson(right: int, total: int) -> list[float]:
-    """Share, and its 95 % interval."""
+    """Share of right cases, and its 95 % Wilson interval."""
     z, share = 1.96, right / total
     centre, spread = share + z * z / (2 * total), z * math.sqrt(share * (1 - share) / total + (z / (2 * total)) ** 2)
     return [share, *((centre + sign * spread) / (1 + z * z / total) for sign in (-1, 1))]

@@ -5,8 +5,8 @@
 
 A target is a warped, noisy copy of a source, 1.5 times as long. The source is made of segments (words) of 16–48 steps,
 each spoken at a tempo of its own (log-normal, σ = 0.5) that also drifts inside: the tempo is heterogeneous. A
-convolutional encoder drives normalized clocks; one attention is trained, at 128 source steps, to rebuild the target out
-of the source's values. It never sees a warp. Then the same weights are tested at other lengths:
+convolutional encoder drives normalized clocks; one attention is trained, at 128 source steps, to rebuild the target
+from the source's values. It never sees a warp. Then the same weights are tested at other lengths:
 
     one            the paper's clocks, from the first step to the last
     scores         clocks of three temporal resolutions (features averaged over 1, 4 and 16 steps), whose scores add
@@ -96,7 +96,7 @@ class Aligner(nn.Module):
         self.log_content = nn.Parameter(torch.ones(()))
 
     def forward(self, pair: Pair) -> list[tuple[Tensor, Tensor]]:
-        """Of each pass: the target rebuilt from source values (1, S, C), and the weights (1, S, T). The last counts."""
+        """For each pass, the target rebuilt from source values (1, S, C), and weights (1, S, T). The last counts."""
         query, key = (
             self.encoder(x.transpose(1, 2)).transpose(1, 2).unflatten(-1, (self.parts, -1)).permute(0, 2, 1, 3)
             for x in (pair.target, pair.source)

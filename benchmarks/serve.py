@@ -2,8 +2,8 @@
 
     python benchmarks/serve.py --clients 16 --seconds 300 --out results/serve.json
 
-The server is a process of its own on the loopback interface. Every client asks again as soon as it has its answer,
-and a moment later when it was turned away.
+The server is a process of its own on the loopback interface. Every client sends its next request as soon as it has
+its answer, or a moment later if it was turned away.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def memory(process: int) -> float:
 
 
 class Clients:
-    """Threads that ask until the time is over."""
+    """Threads that send requests until the time is up."""
 
     def __init__(self, address: str, count: int, end: float) -> None:
         self.address, self.end = address, end
@@ -62,7 +62,7 @@ class Clients:
                         for piece in answer.iter_raw():
                             first = first or time.monotonic() - begun
                             size += len(piece)
-                            if chance.random() < 0.01:  # some leave
+                            if chance.random() < 0.01:  # some clients disconnect
                                 break
                         status = str(answer.status_code)
                 except httpx.HTTPError as error:

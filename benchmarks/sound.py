@@ -1,4 +1,4 @@
-"""How does a voice sound beside its teacher, and what does it cost?
+"""How does a voice sound compared with its teacher, and what does it cost?
 
 Speaks Harvard sentences with each voice, with the teacher, and with the teacher's mel through the same vocoder
 (copy-synthesis), and measures all of them alike: DistillMOS and DNSMOS, word error rate, movement and variance of the
@@ -103,7 +103,7 @@ def teacher_wave(text: str, rate: int, speed: float = 1.0) -> np.ndarray[Any, An
 
 
 def decoded_mel(speech: Speech) -> np.ndarray[Any, Any]:
-    """What the model decoded, without the digital silence that is put in after it: the teacher's readings have none."""
+    """The decoded mel, without the digital silence that is added later, because the teacher's readings have none."""
     return np.concatenate([utterance.mel.numpy() for utterance in speech.utterances])
 
 

@@ -68,7 +68,7 @@ without looking back. In the evening, for the first time that winter, she slept 
 
 
 class Mute:
-    """In place of a vocoder where only timing matters."""
+    """Stand-in for a vocoder where only timing matters."""
 
     name = fingerprint = "mute"
 
@@ -241,8 +241,8 @@ def is_phantom(output: str, text: str) -> bool:
 def hard(voice: Voice, vocoder: Any, arguments: argparse.Namespace) -> dict[str, Any]:
     """The list of difficult inputs: words that two recognizers miss and whose phones are not found in their interval.
 
-    The teacher's speech goes through the same check, with intervals from the package's aligner: what is counted there
-    are limits of the check.
+    The teacher's speech goes through the same check, with intervals from the package's aligner: its counts show the
+    limits of the check.
     """
     second = f"whisper:{arguments.whisper}" if arguments.whisper else "pocketsphinx"
     listeners = [load_recognizer(name) for name in ("moonshine", second)]

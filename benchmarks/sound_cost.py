@@ -4,7 +4,7 @@
     clock-attention export --runtime default voice
     python benchmarks/sound_cost.py --runtime voice     # the same without torch
 
-A process of its own that imports only what speaking needs: with the imports of the other benchmarks it is 50 MB larger.
+A separate process that imports only what speaking needs: with the imports of the other benchmarks it is 50 MB larger.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def torch_voice(arguments: argparse.Namespace) -> tuple[Any, dict[str, Any]]:
 
 
 def runtime_voice(arguments: argparse.Namespace) -> tuple[Any, dict[str, Any]]:
-    """The same without torch, which is not imported."""
+    """A voice without torch, which is not imported, and the options of its methods."""
     from clock_attention import runtime
 
     return runtime.load(arguments.runtime, threads=1), {}

@@ -2,7 +2,7 @@
 
     python benchmarks/timestamps.py --voice default --corpus runs/corpus
 
-The ground truth comes from the teacher, hibari, by intervention: exchange one phoneme of a sentence for another with
+The ground truth comes from the teacher, hibari, by intervention: replace one phoneme of a sentence by another with
 all durations fixed, and see which 12.5 ms frames of the teacher's spectrum change. Each frame belongs to the phoneme it
 depends on most, along the best monotone path. (The durations inside the teacher cannot be used: its sounds start about
 40 ms before them, with a spread of 20 ms. Boundaries by intervention coincide with changes of the spectrum.)
@@ -141,7 +141,7 @@ def teacher_boundaries(row: Row, seed: int, store: FeatureStore) -> dict[str, An
 
 
 def known_boundaries(store: FeatureStore, split: str, count: int, seed: int, path: Path) -> dict[str, dict[str, Any]]:
-    """The truth for so many sentences of a split, by id; grows the file as it goes."""
+    """The ground truth for `count` sentences of a split, by id; the file grows as it goes."""
     known: dict[str, dict[str, Any]] = json.loads(path.read_text()) if path.exists() else {}
     rows = [store.utterances[index] for index in store.split(split)]
     rows = [row for row in rows if len(split_sentences(row.text)) == 1][:count]

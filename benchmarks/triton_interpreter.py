@@ -44,9 +44,9 @@ COVERED = ("clocks", "padding", "signal", "precision", "scale", "tiles", "weight
 
 
 def fingerprints() -> tuple[str, str]:
-    """Of what narrow and wide cases run through; only wide ones are cut as `geometry.py` says.
+    """Fingerprints of the code that narrow and wide cases run through; only wide ones are cut as `geometry.py` says.
 
-    Of that, tiles and launches count. Warps do not: an interpreter has none.
+    Of that file, tiles and launches count. Warps do not: an interpreter has none.
     """
     files = [*sorted(KERNELS.glob("*.py")), ROOT / "tests/kernels/triton_cases.py"]
     kernels = digest(files, without=("tile_geometry", "Geometry", "parts"))
@@ -65,7 +65,7 @@ def wide_cuts() -> list[Any]:
 
 
 def read_rows(path: Path, sources: tuple[str, str]) -> dict[int, dict[str, Any]]:
-    """What was computed with the same sources, by number."""
+    """Rows that were computed with the same sources, by number."""
     lines = path.read_text().splitlines() if path.exists() else []
     rows = [json.loads(line) for line in lines if line.endswith("}")]  # the last may have been cut off
     return {row["number"]: row for row in rows if row["sources"] == sources[row["number"] >= NARROW]}

@@ -114,7 +114,7 @@ def kernels(width: int, options: str, target: str, dtype: str) -> dict[str, tupl
 
 
 def part_name(kernel: str, part: dict[str, bool]) -> str:
-    """All gradients of a side do not fit in one launch."""
+    """Name of a launch: all gradients of a side do not fit in one."""
     return f"{kernel} of {' and '.join(name.lower() for name, on in part.items() if on)}"
 
 
@@ -129,7 +129,7 @@ def signature_of(kernel: Any, constants: dict[str, Any], dtype: str) -> dict[str
 def compile_kernel(
     kernel: Any, constants: dict[str, Any], options: dict[str, int], target: str, dtype: str
 ) -> tuple[Any, str]:
-    """The compiled kernel and what the assembler said."""
+    """The compiled kernel and the assembler's output."""
     import triton
     from triton.backends.compiler import GPUTarget
     from triton.compiler import ASTSource
@@ -144,7 +144,7 @@ def compile_kernel(
         if signature[name].startswith("*") or (re.fullmatch(r".*_[bhs]", name) and constants["WIDTH"] % 16 == 0)
     }
     source = ASTSource(fn=kernel, signature=signature, constexprs=constants, attrs=aligned)
-    triton.knobs.compilation.always_compile = True  # what comes from a cache was assembled without a word
+    triton.knobs.compilation.always_compile = True  # a kernel from the cache has no assembler output
     triton.knobs.nvidia.dump_ptxas_log = True
     with contextlib.redirect_stdout(io.StringIO()) as log:
         compiled = triton.compile(source, target=GPUTarget(*TARGETS[target]), options=dict(options))
@@ -169,7 +169,7 @@ def amd_usage(compiled: Any) -> tuple[int, int]:
 
 
 def occupancy(target: str, registers: int, shared: int, warps: int) -> float:
-    """Resident warps over the most a multiprocessor holds."""
+    """Resident warps as a share of the most that a multiprocessor holds."""
     chip = CHIPS[target]
     if target.startswith("gfx"):
         per_simd = chip.registers // max(8, -(-registers // 8) * 8)  # waves of one SIMD; four SIMDs
@@ -188,7 +188,7 @@ SOURCES = tuple(
 
 
 def digest(files: Sequence[Path], without: Sequence[str] = ()) -> str:
-    """Of what the sources do: comments, docstrings, layout and what has one of these names are left out."""
+    """Hash of the sources' code: comments, docstrings, layout and definitions with one of these names are left out."""
     trees = [ast.parse(file.read_text(encoding="utf-8")) for file in files]
     for tree in trees:
         tree.body = [node for node in tree.body if getattr(node, "name", None) not in without]
@@ -199,7 +199,7 @@ def digest(files: Sequence[Path], without: Sequence[str] = ()) -> str:
 
 
 def fingerprint(sources: str, constants: dict[str, Any], options: dict[str, int]) -> str:
-    """Of all that decides what a variant is compiled to: a row with another one is stale."""
+    """Hash of everything that decides what a variant is compiled to: a row with another one is stale."""
     return hashlib.sha256(repr((sources, sorted(constants.items()), sorted(options.items()))).encode()).hexdigest()[:16]
 
 
@@ -228,7 +228,7 @@ def measure(
     target: str, dtype: str, width: int, options: str, only: list[str] | None, done: set[tuple[Any, ...]],
     known: dict[str, tuple[int, int, int]],
 ) -> Iterator[dict[str, Any]]:  # fmt: skip
-    """A row for every kernel that is not done. `known` keeps what was compiled: variants can differ in name alone."""
+    """A row for every kernel not yet done. `known` keeps what was compiled: variants can differ in name alone."""
     sources = digest(SOURCES)
     for name, (kernel, constants, launch) in kernels(width, options, target, dtype).items():
         if (only and name not in only) or (name, target, dtype, width, options) in done:

@@ -217,7 +217,7 @@ def settings(arguments: argparse.Namespace) -> dict[str, float]:
 
 
 def known(arguments: argparse.Namespace) -> list[dict]:
-    """Results of the same settings that are there already, so that a run can be interrupted."""
+    """Existing results of the same settings, so that a run can be interrupted."""
     found = json.loads(arguments.out.read_text()) if arguments.out.exists() else {}
     return found["results"] if found.get("settings") == settings(arguments) else []
 

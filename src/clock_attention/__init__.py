@@ -22,7 +22,7 @@ __all__ = [
     "swap_cross_attention",
 ]
 
-# Imported when first asked for: torch takes seconds, which `clock-attention --help` need not wait for.
+# Imported on first use: importing torch takes seconds, and `clock-attention --help` need not wait for it.
 MODULES = {
     "ClockAttention": "module",
     "ClockDecoderLayer": "transformer",
@@ -38,5 +38,5 @@ install_old_paths()
 
 
 def __dir__() -> list[str]:
-    """Names of the package, including those that are imported when first asked for."""
+    """Names of the package, including those that are imported on first use."""
     return sorted({*globals(), *__all__})

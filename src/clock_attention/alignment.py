@@ -1,7 +1,7 @@
 """Alignment: from attention weights or clocks to a hard monotone path, durations and quality measures.
 
-Rows are queries (target steps), columns keys (source tokens). Everything here looks at one (S, T) matrix at a time;
-`attention_matrices` cuts batches, heads and padding down to that. Nothing is differentiable: the results are
+Rows are queries (target steps), columns keys (source tokens). All functions work on one (S, T) matrix at a time;
+`attention_matrices` reduces batches, heads and padding to such matrices. Nothing is differentiable: the results are
 NumPy arrays. `timestamps` turns durations into seconds and files.
 """
 
@@ -28,7 +28,7 @@ def attention_matrices(
     key_lengths: int | Tensor | ArrayLike | None = None,
     heads: str = "mean",
 ) -> list[FloatArray]:
-    """For alignment: one (S, T) matrix per item of (S, T), (B, S, T) or (B, H, S, T) weights, without padding.
+    """Attention weights (S, T), (B, S, T) or (B, H, S, T) to align, as one (S, T) matrix per item without padding.
 
     Several heads become one matrix per item: their "mean", the most "diagonal" head (least diagonal deviation) or
     the most "focused" (largest focus rate). Concatenate layers along the head dimension to choose among all of them.
@@ -62,9 +62,9 @@ def path_from_weights(weights: Tensor | ArrayLike) -> IntArray:
 
 
 def path_from_clocks(query_clock: Tensor | ArrayLike, key_clock: Tensor | ArrayLike) -> IntArray:
-    """Hard alignment by clocks (S, D) and (T, D), or with heads: the path that minimises Σ ‖λ_s − λ_t‖².  (S,)
+    """Hard alignment from clocks (S, D) and (T, D), also with heads: the path that minimises Σ ‖λ_s − λ_t‖².  (S,)
 
-    This is dynamic time warping of the clocks themselves. Cut padding off first.
+    This is dynamic time warping of the clocks themselves. Remove padding first.
     """
     query, key = _floats(query_clock), _floats(key_clock)
     if (
@@ -86,8 +86,9 @@ def monotone_path(scores: Tensor | ArrayLike) -> IntArray:
     """Hard alignment: the path with the largest Σ_s scores[s, path[s]], never going back.  (S, T) → (S,)
 
     With S ≥ T the path starts on the first key, ends on the last, and each step stays or moves to the next, so every
-    key is visited. With S < T that is impossible: then each step moves on by one key or more, so S keys are
-    visited once and T − S are skipped, wherever that scores best. Ties stay, or skip as little as they can.
+    key is visited. With S < T that is impossible: each step then advances by one key or more, so S keys are
+    visited once and T − S are skipped, wherever that scores best. In a tie, the path stays, or skips as few keys as
+    possible.
     """
     array = _floats(scores)
     if array.ndim != 2 or 0 in array.shape:
@@ -100,7 +101,7 @@ def monotone_path(scores: Tensor | ArrayLike) -> IntArray:
 
 # One vectorised row at a time: as fast as compiled loops at these sizes, and the first call needs no compiler.
 def _stay_or_advance(scores: FloatArray) -> IntArray:
-    """The best monotone path of `monotone_path` where S ≥ T: each step stays or moves to the next key."""
+    """The best path of `monotone_path` where S ≥ T: each step stays or moves to the next key."""
     queries, keys = scores.shape
     advanced = np.zeros((queries, keys), np.bool_)
     best = np.full(keys, -np.inf)  # keys that cannot be reached yet stay at −∞
@@ -118,7 +119,7 @@ def _stay_or_advance(scores: FloatArray) -> IntArray:
 
 
 def _always_advance(scores: FloatArray) -> IntArray:
-    """The best monotone path of `monotone_path` where S < T: each step moves on by one key or more."""
+    """The best path of `monotone_path` where S < T: each step advances by one key or more."""
     queries, keys = scores.shape
     came_from = np.zeros((queries, keys), np.int32)
     best = scores[0].copy()
@@ -136,7 +137,7 @@ def _always_advance(scores: FloatArray) -> IntArray:
 
 
 def path_durations(path: ArrayLike, keys: int) -> IntArray:
-    """Durations along a monotone path: how many queries it spends on each key; sums to S exactly.  (S,) → (T,)"""
+    """Durations along a monotone path: the number of queries on each key, which sum to S.  (S,) → (T,)"""
     steps = np.asarray(path)
     if steps.ndim != 1 or not np.issubdtype(steps.dtype, np.integer) or ((steps < 0) | (steps >= keys)).any():
         raise ValueError(f"path: got {steps!r}, expected (S,) integers between 0 and {keys - 1}")
@@ -149,16 +150,16 @@ def durations(
     key_lengths: int | Tensor | ArrayLike | None = None,
     heads: str = "mean",
 ) -> list[IntArray]:
-    """Durations along the best monotone path, queries spent on each key, one (T,) array per item of a batch."""
+    """Durations along the best monotone path, in queries per key: one (T,) array per item of a batch."""
     matrices = attention_matrices(weights, query_lengths, key_lengths, heads)
     return [path_durations(path_from_weights(matrix), matrix.shape[1]) for matrix in matrices]
 
 
 def crossing_times(weights: Tensor | ArrayLike) -> FloatArray:
-    """Alignment finer than a query: when attention moves on from each key of one (S, T) matrix, 0 … S.  (T,)
+    """Alignment finer than one query: the times, 0 … S, at which attention leaves each key of an (S, T) matrix.  (T,)
 
     Key t ends where the share of attention on later keys reaches one half, between the centres s + ½ of two queries.
-    The share may not fall back in time, so the times never decrease; the last one is S.
+    The share is not allowed to decrease over time, so the times never decrease either; the last one is S.
     """
     array = _check_weights(_floats(weights))
     attended, rows = _attending_rows(array)
@@ -169,7 +170,7 @@ def crossing_times(weights: Tensor | ArrayLike) -> FloatArray:
 
 
 def whole_durations(ends: ArrayLike, steps: int) -> IntArray:
-    """Durations in whole steps, from the times at which keys end; they sum to `steps`, one each if possible."""
+    """Durations in whole steps, from the times at which keys end; they sum to `steps`, each ≥ 1 if possible."""
     times = np.asarray(ends, dtype=np.float64)
     if times.ndim != 1 or not len(times) or not np.isfinite(times).all() or (np.diff(times) < 0).any():
         raise ValueError(f"ends: got {times!r}, expected (T,) times that never decrease")
@@ -179,13 +180,13 @@ def whole_durations(ends: ArrayLike, steps: int) -> IntArray:
     whole = np.clip(np.rint(times), 0, steps).astype(np.int64)
     whole[-1] = steps
     whole = np.maximum.accumulate(np.maximum(whole, fewest) - fewest) + fewest
-    whole = np.minimum(whole, steps - (fewest[-1] - fewest))  # room for those that follow
+    whole = np.minimum(whole, steps - (fewest[-1] - fewest))  # leave room for the keys that follow
     return np.diff(whole, prepend=0)
 
 
 @dataclass(frozen=True)
 class Quality:
-    """Alignment quality of one attention matrix. Made by `measure_quality`, which defines each number."""
+    """Alignment quality of one attention matrix, as returned by `measure_quality`, which defines each measure."""
 
     queries: int
     keys: int
@@ -201,7 +202,7 @@ class Quality:
     content_rank: float | None = None
 
     def as_dict(self) -> dict[str, int | float]:
-        """What was measured, by name."""
+        """The quality measures by name."""
         return {name: value for name, value in asdict(self).items() if value is not None}
 
     def __str__(self) -> str:
@@ -220,15 +221,15 @@ def measure_quality(
     required: Sequence[bool] | ArrayLike | None = None,
     content: Tensor | ArrayLike | None = None,
 ) -> Quality:
-    """Alignment quality of one soft attention matrix (S, T); the hard path would hide every fault.
+    """Alignment quality of one soft attention matrix (S, T); a hard path would hide every defect.
 
-    Rows are normalised first; rows without any weight (a query with every key masked) are left out.
-    `required` (T,) says which keys must be attended, for sources with steps that may be passed over (punctuation).
+    Rows are normalised first; rows without any weight (a query with every key masked) are ignored.
+    `required` (T,) marks the keys that must be attended, for sources with steps that may be skipped (punctuation).
     `content` (S, T) says how well each query fits each key, larger is better: log-probabilities, inner products, or
-    minus distances such as `-torch.cdist(target, source)`. Without it a confident wrong alignment looks perfect, since
-    all other measures look at the shape of the attention only.
+    negative distances such as `-torch.cdist(target, source)`. Without it, a confident wrong alignment looks perfect,
+    since all other measures depend only on the shape of the attention.
 
-    expected_violations   steps at which the expected position Σ_t t A[s, t] falls back by more than 0.1 key
+    expected_violations   steps at which the expected position Σ_t t A[s, t] moves back by more than 0.1 key
     argmax_violations     steps at which the key with the largest weight lies before the previous one
     skipped               required keys that are never the key with the largest weight
     repeated              keys the argmax path returns to after it has left them
@@ -237,7 +238,7 @@ def measure_quality(
     entropy               mean over queries of −Σ A log A, in nats; normalized: divided by log T
     diagonal_deviation    mean of |(s+½)/S − (t+½)/T| under A: 0.25 is typical of attention that knows nothing
     content_rank          mean under A of the share of other keys that fit the query worse: 1 where attention is on the
-                          best fitting key, ½ where it is on any; None without content
+                          best fitting key, ½ where it is on arbitrary keys; None without content
     """
     array = _check_weights(_floats(weights))
     queries, keys = array.shape
@@ -267,12 +268,12 @@ def measure_quality(
 
 
 def focus_rate(weights: FloatArray) -> float:
-    """Alignment quality: mean over queries of the largest weight."""
+    """Focus, an alignment quality measure: mean over queries of the largest weight."""
     return float(_attending_rows(weights)[1].max(1).mean())
 
 
 def diagonal_deviation(weights: FloatArray) -> float:
-    """Alignment quality: mean of |(s+½)/S − (t+½)/T| under the weights, how far attention is off the diagonal."""
+    """Diagonal deviation, an alignment quality measure: mean of |(s+½)/S − (t+½)/T| under the weights."""
     queries, keys = weights.shape
     attended, rows = _attending_rows(weights)
     target = (np.flatnonzero(attended) + 0.5) / queries
@@ -281,7 +282,7 @@ def diagonal_deviation(weights: FloatArray) -> float:
 
 
 def content_rank(weights: FloatArray, content: FloatArray) -> float:
-    """Alignment quality: mean under the weights of the share of other keys that fit worse; ties count half."""
+    """Content rank, a quality measure: mean under the weights of the share of other keys that fit worse; ties ½."""
     if content.shape != weights.shape or np.isnan(content).any():
         raise ValueError(
             f"content: got shape {content.shape}{' with NaN' if np.isnan(content).any() else ''}, expected a score for "
@@ -299,7 +300,7 @@ def content_rank(weights: FloatArray, content: FloatArray) -> float:
 
 
 def _attending_rows(weights: FloatArray) -> tuple[NDArray[np.bool_], FloatArray]:
-    """For alignment quality: which rows of attention have any weight, and those rows normalised."""
+    """Rows of attention that have any weight (as a mask), and those rows normalised, for alignment quality."""
     totals = weights.sum(1)
     attended = totals > 0
     if not attended.any():
@@ -315,7 +316,7 @@ def _floats(values: Tensor | ArrayLike) -> FloatArray:
 
 
 def _check_weights(weights: FloatArray) -> FloatArray:
-    """Refuse attention weights that cannot be aligned."""
+    """Reject attention weights that cannot be aligned."""
     if weights.ndim != 2 or 0 in weights.shape:
         raise ValueError(
             f"weights: got shape {weights.shape}, expected one non-empty (S, T) matrix; "
@@ -330,7 +331,7 @@ def _check_weights(weights: FloatArray) -> FloatArray:
 
 
 def _lengths(name: str, lengths: int | Tensor | ArrayLike | None, batch: int, longest: int) -> list[int]:
-    """For alignment: lengths of a batch's items, checked."""
+    """Checked lengths of the items of a batch, for alignment."""
     if lengths is None:
         return [longest] * batch
     array = np.atleast_1d(lengths.detach().cpu().numpy() if isinstance(lengths, Tensor) else np.asarray(lengths))

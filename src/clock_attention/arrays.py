@@ -1,4 +1,4 @@
-"""Types of NumPy arrays, for modules that do without torch."""
+"""NumPy array types, for modules that do not import torch."""
 
 from __future__ import annotations
 

@@ -54,23 +54,23 @@ def clock_attention(
         content: evidence from comparing the two sequences, added to the logits: a pair of features (B, H, S, C) and
             (B, H, T, C), whose inner products are the scores, or the scores (B, H, S, T) themselves. The clocks are
             then the prior and this is the log-likelihood. None: the clocks alone, the paper's method.
-        segments: clocks of two scales: int64 (B, S) and (B, T), the number of the segment (word, phrase, bar) each step
-            belongs to, from 0 and never falling, the same segments on both sides. Every segment starts at the same
-            reading of both clocks and has a bridge of its own, so uncertainty does not grow with the number of
-            segments. Normalized clocks with the surrogate variance. None, one scale, is the paper's.
+        segments: two-scale clocks: int64 (B, S) and (B, T), the number of the segment (word, phrase, bar) each step
+            belongs to, starting at 0 and never decreasing, with the same segments on both sides. Every segment starts
+            at the same reading of both clocks and has its own bridge, so uncertainty does not grow with the number of
+            segments. Requires normalized clocks with the surrogate variance. None: one scale, as in the paper.
         target_range: where in the source the target starts and ends, for a target that is a part of the source: two
             readings between 0 and 1, numbers or tensors (B,) or (B, H), or two sets of weights on the keys (B, H, T),
-            whose mean readings they are. They have gradients. Normalized clocks. None: (0, 1).
+            whose mean readings are taken. Differentiable. Requires normalized clocks. None: (0, 1).
         clocks, phi, variance, log_variance_term, causal_norm, eps, impl: see `ClockOptions`.
         logit_scale: number, or tensor of one element per head; multiplies the clocks' score, not the content.
         pace: target steps per source token, number or (B,) tensor; required by, and only for, causal clocks.
-        return_weights: False returns None for the weights, which are then never built where S × T can be avoided.
+        return_weights: False returns None for the weights, and does not build them where S × T can be avoided.
         return_clocks: also return the `ClockPair` that was used: λ of both sides and their variances.
         return_logits: also return the logits (B, H, S, T), −inf where a key is not allowed.
 
     Returns:
-        output (B, H, S, Dv) and weights (B, H, S, T) or None; then the clocks and the logits, each if asked for. Rows
-        with no allowed key are zero in output and weights.
+        output (B, H, S, Dv) and weights (B, H, S, T) or None; then the clocks and the logits, if requested. Rows with
+        no allowed key are zero in output and weights.
     """
     options = ClockOptions(
         clocks=clocks,
@@ -92,12 +92,12 @@ def clock_attention(
 
 
 def attend(inputs: AttentionInputs, options: ClockOptions, wanted: Wanted) -> Attended:
-    """`clock_attention` picks an implementation: the one that `options.impl` names, or the best for this call."""
+    """Run an implementation of `clock_attention`: the one that `options.impl` names, or the best for this call."""
     impl = forced_implementation() if options.impl == "auto" else options.impl
     if impl == "reference":
         output, weights, logits, made = reference.attend(inputs, options, wanted)
         return output, weights, logits, None if made is None else ClockPair(*made)
-    # Double precision is asked for its exactness, not its speed: not worth compiling a kernel unasked.
+    # Double precision is used for accuracy, not speed: not worth compiling a kernel unless requested.
     if impl == "banded" or (impl == "auto" and inputs.query.device.type == "cpu" and not is_double(inputs)):
         from clock_attention.kernels import banded  # Numba takes half a second to load, and not every program needs it
 
@@ -116,7 +116,7 @@ def attend(inputs: AttentionInputs, options: ClockOptions, wanted: Wanted) -> At
 
 @constant_when_compiled
 def forced_implementation() -> str:
-    """For picking an implementation: what the variable CLOCK_ATTENTION_IMPL asks for in place of "auto"."""
+    """The implementation that the environment variable CLOCK_ATTENTION_IMPL selects in place of "auto"."""
     impl = os.environ.get("CLOCK_ATTENTION_IMPL") or "auto"
     if impl not in IMPLEMENTATIONS:
         raise ValueError(
@@ -126,18 +126,18 @@ def forced_implementation() -> str:
 
 
 def is_double(inputs: AttentionInputs) -> bool:
-    """For picking an implementation: whether the attention is computed in fp64, which Triton does not do."""
+    """Whether the attention is computed in fp64, which the Triton implementation does not support."""
     return inputs.query.dtype == torch.float64
 
 
 def trusts_triton(inputs: AttentionInputs) -> bool:
-    """For picking an implementation: whether the Triton kernel has been seen to be right on this device."""
+    """Whether the Triton implementation has passed its self-check on this device."""
     device = inputs.query.device
     return not is_double(inputs) and selfcheck.trusted(device.type, device.index or 0)
 
 
 def imported_triton() -> Any:
-    """For picking an implementation: the Triton kernels, or an error that says how to get them."""
+    """Import the Triton implementation, or raise an error that says how to install it."""
     try:
         from clock_attention.kernels import triton
     except ModuleNotFoundError as error:
@@ -166,7 +166,7 @@ def checked_inputs(
     segments: tuple[Tensor, Tensor] | None = None,
     target_range: tuple[float | Tensor, float | Tensor] | None = None,
 ) -> AttentionInputs:
-    """Check the arguments of `clock_attention`: an error that names the argument; else tensors ready for a kernel."""
+    """Check the arguments of `clock_attention` and turn them into tensors for a kernel; errors name the argument."""
     check_features(query, key, value)
     check_content(content, query, key)
     if (pace is None) == (options.clocks == "causal"):
@@ -219,7 +219,7 @@ def check_features(query: Tensor, key: Tensor, value: Tensor) -> None:
 
 
 def check_content(content: Content | None, query: Tensor, key: Tensor) -> None:
-    """Check the content of `clock_attention`: features of both sides, alike in channels, or scores of all pairs."""
+    """Check the content of `clock_attention`: features of both sides with equal channels, or scores of all pairs."""
     if content is None:
         return
     pairs = (*query.shape[:3], key.shape[2])
@@ -304,7 +304,7 @@ def checked_range(
 
 
 def valid_steps(name: str, mask: Tensor, shape: tuple[int, ...]) -> Tensor:
-    """From torch's padding mask (True = padding) of `clock_attention` to the valid steps that kernels take."""
+    """Convert a torch padding mask (True = padding) of `clock_attention` to the valid steps that kernels take."""
     if mask.dtype != torch.bool:
         raise TypeError(f"{name}: got dtype {mask.dtype}, expected torch.bool with True = padding")
     if tuple(mask.shape) != tuple(shape):

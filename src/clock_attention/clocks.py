@@ -1,4 +1,4 @@
-"""Clocks: from projected features to non-decreasing trajectories and the variance of where they are.
+"""Clocks: from projected features to non-decreasing trajectories and the variance of their readings.
 
 A clock is the running integral of a non-negative rate (paper, Eq. 1). Shapes follow the paper's multi-head
 layout: features and clocks are (B, H, L, D), masks (B, L) with True = valid (the public functions take torch's
@@ -16,7 +16,7 @@ from torch import Tensor
 from clock_attention.options import CAUSAL_NORMS, CLOCKS, VARIANCES, ClockOptions, check_pace, resolve_variance
 from clock_attention.rates import PHIS, Phi, expected_rate, mean_rate, rational, resolve_phi
 
-__all__ = [  # those of other modules stay importable from here
+__all__ = [  # names from other modules stay importable from here
     "CAUSAL_NORMS", "CLOCKS", "PHIS", "VARIANCES", "ClockOptions", "ClockPair", "Phi", "accumulate", "bridge_clock",
     "causal_norm", "causal_target_clock", "check_pace", "check_rates", "clock_pair", "cumulative_time_norm",
     "edge_rates", "exact_variance", "expected_rate", "local_variance", "masked_time_norm", "mean_rate", "noise_scale",
@@ -30,7 +30,7 @@ def masked_time_norm(x: Tensor, valid: Tensor, eps: float) -> Tensor:
     keep = valid[:, None, :, None]  # (B, 1, L, 1)
     count = keep.sum(-2, keepdim=True).clamp(min=1)
     x = x.masked_fill(~keep, 0.0)
-    # In fp64 up to here: the rounding of a mean is a drift of the whole clock where features hardly differ.
+    # In fp64 up to here: where features hardly differ, a rounded mean makes the whole clock drift.
     mean = x.sum(-2, keepdim=True, dtype=sum_dtype(x)) / count
     centred = (x - mean).to(x.dtype).masked_fill(~keep, 0.0)
     spread = centred.square().sum(-2, keepdim=True) / count
@@ -41,7 +41,7 @@ def cumulative_time_norm(x: Tensor, valid: Tensor, eps: float) -> Tensor:
     """Causal counterpart of MaskedTimeNorm: step s is standardised with the statistics of steps ≤ s.
 
     Sums are taken about the first valid feature, which every step already knows, so that a large common offset
-    does not cancel away in the variance.
+    does not cause cancellation in the variance.
     """
     keep = valid[:, None, :, None]
     x = x.masked_fill(~keep, 0.0)
@@ -53,14 +53,14 @@ def cumulative_time_norm(x: Tensor, valid: Tensor, eps: float) -> Tensor:
 
 
 def standardise_running(y: Tensor, count: Tensor, total: Tensor, total_square: Tensor, eps: float) -> Tensor:
-    """For causal clocks: (y − mean) / √(var + ε) from running sums, for one-shot pass and streaming step."""
+    """Standardise features of causal clocks, (y − mean) / √(var + ε), from running sums, at once or step by step."""
     mean = total / count
     spread = (total_square / count - mean.square()).clamp(min=0.0)
     return ((y - mean) * torch.rsqrt(spread + eps)).to(y.dtype)
 
 
 def step_norm(x: Tensor, norm: str, eps: float) -> Tensor:
-    """For causal clocks: normalise each step by itself, so that the whole clock may run slower here than there.
+    """Normalise each step of a causal clock by itself, so that the whole clock can run slower at some steps.
 
     "channel" standardises over the step's own channels, which still fixes their mean; "rms" only bounds their size,
     so that the mean rate over channels is free as well; "none" leaves the features as they are.
@@ -71,7 +71,7 @@ def step_norm(x: Tensor, norm: str, eps: float) -> Tensor:
 
 
 def causal_norm(x: Tensor, valid: Tensor, norm: str, eps: float) -> Tensor:
-    """For causal clocks: normalise target features without looking ahead."""
+    """Normalise the target features of causal clocks without looking ahead."""
     if norm == "cumulative":
         return cumulative_time_norm(x, valid, eps)
     padded = ~valid[:, None, :, None]
@@ -85,9 +85,9 @@ def edge_rates(eta: Tensor, valid: Tensor, phi: Phi, eps: float) -> Tensor:
 
 
 def check_rates(phi: Phi, x: Tensor) -> Tensor:
-    """A clock's rates φ(x), refused where a caller's own φ is negative: its clock would run backwards.
+    """A clock's rates φ(x); an error if a caller's own φ is negative, because its clock would run backwards.
 
-    Looked at on the CPU only: elsewhere the check would make every call wait for the device.
+    Checked on the CPU only: elsewhere the check would make every call wait for the device.
     """
     rates = phi(x)
     traced = torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active()
@@ -102,7 +102,7 @@ def check_rates(phi: Phi, x: Tensor) -> Tensor:
 def accumulate(rates: Tensor) -> Tensor:
     """The clock λ_0 = 0, λ_i = Σ_{j<i} g_j: it reads zero at the first step.  (B, H, L-1, D) → (B, H, L, D)
 
-    Summed and kept in fp64 where the device has it: two clocks meet where their difference is tiny beside their
+    Summed and kept in fp64 where the device has it: two clocks meet where their difference is tiny compared with their
     readings, and rounding each reading to fp32 would be the largest error of the whole attention.
     """
     return F.pad(rates.cumsum(-2, dtype=sum_dtype(rates)), (0, 0, 1, 0))
@@ -123,19 +123,19 @@ class ClockPair(NamedTuple):
 
 
 def positions(valid: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-    """For clocks: (index + ½) of every valid step and the number of valid steps.  (B, 1, L), (B, 1, 1)"""
+    """Positions (index + ½) of a clock's valid steps, and the number of valid steps.  (B, 1, L), (B, 1, 1)"""
     index = (valid.cumsum(-1).to(dtype) - 0.5).clamp(min=0.5)
     count = valid.sum(-1, keepdim=True).clamp(min=1).to(dtype)
     return index[:, None], count[:, None]
 
 
 def normalized_clock(x: Tensor, valid: Tensor, phi: Phi, variance: str, eps: float) -> tuple[Tensor, Tensor]:
-    """λ running 0 → 1 on every channel (Eq. 1) and its Brownian-bridge variance A (Eq. 4)."""
+    """The normalized clock λ, 0 → 1 on every channel (Eq. 1), and its Brownian-bridge variance A (Eq. 4)."""
     return bridge_clock(masked_time_norm(x, valid, eps), valid, phi, variance, eps)
 
 
 def bridge_clock(eta: Tensor, valid: Tensor, phi: Phi, variance: str, eps: float) -> tuple[Tensor, Tensor]:
-    """`normalized_clock` of features that are normalised already, or need not be."""
+    """`normalized_clock` for features that are already normalised, or need not be."""
     rates = edge_rates(eta, valid, phi, eps)
     clock = accumulate(rates)
     total = clock[..., -1:, :]  # padding adds nothing, so the last reading is the total
@@ -149,10 +149,10 @@ def bridge_clock(eta: Tensor, valid: Tensor, phi: Phi, variance: str, eps: float
 
 
 def source_clock(x: Tensor, valid: Tensor, phi: Phi, variance: str, eps: float) -> tuple[Tensor, Tensor]:
-    """The normalized clock of a source that a causal target will meet; "local" replaces its bridge variance.
+    """The normalized source clock for a causal target; "local" replaces its bridge variance.
 
-    There is no time norm: the division by the total gives the clock its unit. Standardised over time, a rare token
-    would lie √T from the mean, so that a source longer than any in training would begin with another rate.
+    There is no time norm: dividing by the total already sets the clock's unit. Standardised over time, a rare token
+    would lie √T from the mean, so a source longer than any in training would begin with a different rate.
     """
     eta = x.masked_fill(~valid[:, None, :, None], 0.0)
     clock, variances = bridge_clock(eta, valid, phi, "surrogate" if variance == "local" else variance, eps)
@@ -160,18 +160,18 @@ def source_clock(x: Tensor, valid: Tensor, phi: Phi, variance: str, eps: float) 
 
 
 def local_variance(key_valid: Tensor, dtype: torch.dtype) -> Tensor:
-    """A clock's variance "local", ½/T² from either side: an error of one token, however long.  (B, 1, 1)
+    """A clock's variance "local", ½/T² from either side: an error of one token, whatever the length.  (B, 1, 1)
 
-    The bridge and the diffusive variance hold for clocks that are left alone. An autoregressive target depends on its
-    own last output and finds its place again at every token, so its error does not grow with length; a variance
-    that does would blur long sequences more than any seen in training.
+    The bridge and the diffusive variance hold for clocks without feedback. An autoregressive target depends on its
+    own last output and finds its place again at every token, so its error does not grow with length; a growing
+    variance would blur long sequences more than any seen in training.
     """
     tokens = key_valid.sum(-1).clamp(min=1).to(dtype)
     return (0.5 / tokens.square())[:, None, None]
 
 
 def unnormalized_clock(x: Tensor, valid: Tensor, phi: Phi, variance: str, eps: float) -> tuple[Tensor, Tensor]:
-    """λ̃ and its diffusive variance as Algorithm 1 prints them: var = pos, contributed as var/len (Eq. 5).
+    """Unnormalized clock λ̃ and its diffusive variance as printed in Algorithm 1: var = pos, used as var/len (Eq. 5).
 
     The printed algorithm omits the text's rescaling λ̄ = λ̃/(μ S), so the two clocks keep their own units.
     """
@@ -187,7 +187,7 @@ def unnormalized_clock(x: Tensor, valid: Tensor, phi: Phi, variance: str, eps: f
 def causal_target_clock(
     x: Tensor, valid: Tensor, phi: Phi, norm: str, unit: Tensor, mu: float, eps: float
 ) -> tuple[Tensor, Tensor]:
-    """λ̄_s = λ̃_s/(μ r T) and Ã(s) = (s + ½)/(r T)²: diffusive, dimensionless, and blind to the future.
+    """The causal target clock λ̄_s = λ̃_s/(μ r T) and Ã(s) = (s + ½)/(r T)²: diffusive, dimensionless, no look-ahead.
 
     `unit` is r·T per item, (B, 1, 1): the expected number of target steps, known before the first of them.
     """
@@ -198,10 +198,10 @@ def causal_target_clock(
 
 
 def noise_scale(rates: Tensor, valid: Tensor, variance: str) -> Tensor | float:
-    """For a clock's variance: K/μ² of one side (Eq. 4); 1 for the surrogate, else estimated from rates.  (B, H, 1)
+    """Noise scale K/μ² of one side's clock variance (Eq. 4): 1 for the surrogate, else estimated from rates.  (B, H, 1)
 
     K is the integrated autocovariance, estimated with Bartlett weights (Newey–West: never negative), whose
-    bandwidth depends on each item's own length so that a batch equals its items run alone.
+    bandwidth depends on each item's own length, so that a batch gives the same result as its items run alone.
     """
     if variance == "surrogate" or rates.shape[-2] == 0:
         return 1.0
@@ -221,7 +221,7 @@ def noise_scale(rates: Tensor, valid: Tensor, variance: str) -> Tensor | float:
 
 
 def bartlett_limit(edges: int) -> int:
-    """For a clock's empirical variance: the largest lag any item of this padded length can use."""
+    """The largest lag that a clock's empirical variance can use for any item of this padded length."""
     return int(4 * (edges / 100.0) ** (2 / 9))
 
 
@@ -247,7 +247,7 @@ def exact_variance(eta: Tensor, valid: Tensor, phi: Phi, *, normalized: bool) ->
 
 
 def pace_unit(pace: float | Tensor, key_valid: Tensor, dtype: torch.dtype) -> Tensor:
-    """For causal clocks: r·T, target steps expected for each item's source.  (B, 1, 1)"""
+    """Unit r·T of causal clocks: target steps expected for each item's source.  (B, 1, 1)"""
     pace = torch.as_tensor(pace, dtype=dtype, device=key_valid.device).expand(key_valid.shape[0])
     return (pace * key_valid.sum(-1).clamp(min=1))[:, None, None]
 
@@ -255,11 +255,11 @@ def pace_unit(pace: float | Tensor, key_valid: Tensor, dtype: torch.dtype) -> Te
 def pinned_clock(
     x: Tensor, valid: Tensor, segments: Tensor, shares: Tensor, phi: Phi, eps: float
 ) -> tuple[Tensor, Tensor]:
-    """A coarse clock over segments and fine ones inside them: the reading at every segment's start is given.
+    """A coarse clock over segments and fine clocks inside them: the reading at every segment's start is fixed.
 
-    Segment j takes `shares[:, j]` of the way. Its edges, the one into the next segment included, are normalized to
-    that, and its variance is a bridge of its own, so neither drifts with the length of the whole. A segment without an
-    edge on this side is passed over in one jump. One segment: the normalized clock.
+    Segment j covers `shares[:, j]` of the clock's range. Its edges, including the one into the next segment, are
+    normalized to that share, and its variance is a separate bridge, so neither drifts with the total length. A segment
+    without an edge on this side is crossed in one jump. With one segment, this is the normalized clock.
     """
     steps = segments.masked_fill(~valid, 0)
     rates = edge_rates(masked_time_norm(x, valid, eps), valid, phi, eps).to(sum_dtype(x))
@@ -278,7 +278,7 @@ def pinned_clock(
 
 
 def segment_shares(segments: tuple[Tensor, Tensor], key_valid: Tensor, dtype: torch.dtype) -> Tensor:
-    """How much of the way each segment is: its share of the source's steps.  (B, segments)"""
+    """Share of the clock's range that each segment covers: its share of the source's steps.  (B, segments)"""
     count = int(max(segments[0].max(), segments[1].max())) + 1
     steps = torch.zeros(key_valid.shape[0], count, dtype=dtype, device=key_valid.device)
     steps = steps.scatter_add(1, segments[1].masked_fill(~key_valid, 0), key_valid.to(dtype))
@@ -288,9 +288,9 @@ def segment_shares(segments: tuple[Tensor, Tensor], key_valid: Tensor, dtype: to
 def within_range(
     clock: Tensor, variance: Tensor, key_clock: Tensor, target_range: tuple[Tensor, Tensor]
 ) -> tuple[Tensor, Tensor]:
-    """The target's clock from `start` to `end` instead of from 0 to 1: the target is a part of the source.
+    """The target's clock from `start` to `end` instead of from 0 to 1, for a target that is a part of the source.
 
-    Each end is a reading (B, H or 1), or weights on the keys (B, H, T) whose mean reading it is.
+    Each end is a reading (B, H or 1), or weights on the keys (B, H, T) whose mean reading is taken.
     """
     start, end = (
         (x.to(key_clock.dtype)[..., None, :] @ key_clock) if x.ndim == 3 else x.to(key_clock.dtype)[..., None, None]
@@ -310,7 +310,7 @@ def clock_pair(
     segments: tuple[Tensor, Tensor] | None = None,
     target_range: tuple[Tensor, Tensor] | None = None,
 ) -> ClockPair:
-    """Both clocks and their variances from projected features, whatever the kind of clock."""
+    """Both clocks and their variances from projected features, for any kind of clock."""
     phi, eps, variance = resolve_phi(options.phi), options.eps, str(options.variance)
     if options.clocks != "causal":
         make = normalized_clock if options.clocks == "normalized" else unnormalized_clock

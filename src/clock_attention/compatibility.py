@@ -1,4 +1,4 @@
-"""Compatibility of `ClockAttention` with torch's other parts: state dicts of `nn.MultiheadAttention`, and FSDP2."""
+"""Compatibility of `ClockAttention` with other parts of torch: state dicts of `nn.MultiheadAttention`, and FSDP2."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Method = TypeVar("Method", bound=Callable[..., Any])
 
 
 def gathered(method: Method) -> Method:
-    """Compatibility with FSDP2: a method that parameters are gathered for, as for `forward`."""
+    """Compatibility with FSDP2: make it gather parameters for a method, as it does for `forward`."""
     name = method.__name__
 
     @functools.wraps(method)
@@ -28,7 +28,7 @@ def gathered(method: Method) -> Method:
 
 
 def take_multihead_weights(module: nn.Module, state_dict: dict[str, Any], prefix: str) -> None:
-    """Compatibility with `nn.MultiheadAttention`: rename projections in its state dict, in place."""
+    """Rename the projections in a state dict of `nn.MultiheadAttention`, in place, for compatibility."""
     names = ("q_proj", "k_proj", "v_proj")
     joint, separate = prefix + "in_proj_weight", [f"{prefix}{name}_weight" for name in names]
     if joint in state_dict:
@@ -42,5 +42,5 @@ def take_multihead_weights(module: nn.Module, state_dict: dict[str, Any], prefix
         parts = zip(names, state_dict.pop(bias).chunk(3), strict=True)
         state_dict.update({f"{prefix}{name}.bias": part for name, part in parts})
     for name, tensor in module.state_dict().items():
-        if not name.startswith((*names, "out_proj")):  # logit_scale, pace, content: nothing of theirs in the old one
+        if not name.startswith((*names, "out_proj")):  # logit_scale, pace, content: not in the old one
             state_dict.setdefault(prefix + name, tensor)

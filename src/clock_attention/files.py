@@ -1,4 +1,4 @@
-"""Files: written completely or not at all, locked, temporary, left over by killed processes, listed, read as UTF-8."""
+"""Files: atomic writes, locks, temporary files, left-overs of killed processes, listing, and reading UTF-8."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from clock_attention.processes import is_alive
 
 logger = logging.getLogger(__name__)
 
-# Of temporary names: process numbers mean something on one machine only, and folders may be shared by several.
+# Part of temporary names: process IDs are valid on one machine only, and folders may be shared by several machines.
 HOST = hashlib.sha256(platform.node().encode()).hexdigest()[:6]
-LONGEST_NAME = 200  # bytes of a name that a temporary one repeats; file systems allow 255 for all of it
+LONGEST_NAME = 200  # bytes of the final name kept in a temporary one; file systems allow 255 in all
 
 
 class LockedError(OSError):
@@ -33,7 +33,7 @@ class LockedError(OSError):
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """Write a file atomically: a temporary path that replaces `path` when the block ends well; else nothing is left."""
+    """Write a file atomically: a temporary path that replaces `path` if the block succeeds; otherwise it is removed."""
     temporary = temporary_name(path)
     try:
         yield temporary
@@ -63,7 +63,7 @@ def check_writable(path: str | Path) -> Path:
 
 
 def check_ending(path: str | Path, endings: Sequence[str]) -> Path:
-    """The path of a file to write, if its name has one of these endings and it can be written."""
+    """Check that a file to write has one of these endings and can be written; returns its path."""
     path = Path(path)
     if path.suffix.lower() not in [ending.lower() for ending in endings]:
         raise ValueError(f"{path}: expected a name ending in {', '.join(endings)}")
@@ -83,17 +83,17 @@ def read_utf8(path: Path) -> str:
 
 
 def visible_files(folder: Path) -> Iterator[Path]:
-    """Files in a folder and below: none hidden, links to folders followed once and never in circles."""
+    """Files in a folder and its subfolders: none hidden, links to folders followed once and never in cycles."""
     place = folder.resolve()
     yield from _visible_below(folder, {place, *place.parents})
 
 
 def _visible_below(folder: Path, seen: set[Path]) -> Iterator[Path]:
-    """Files below one folder; folders that were seen are not entered again."""
+    """Files below one folder; folders already seen are not entered again."""
     for path in folder.iterdir():
         if path.name.startswith("."):
             continue
-        if path.is_file():  # no pipes and devices, which have no end
+        if path.is_file():  # no pipes or devices, which have no end
             yield path
         elif path.is_dir() and (place := path.resolve()) not in seen:
             seen.add(place)
@@ -101,7 +101,7 @@ def _visible_below(folder: Path, seen: set[Path]) -> Iterator[Path]:
 
 
 def make_folder(path: Path) -> Path:
-    """A folder that can be written to, made if need be, or an error that says why not."""
+    """Check that a folder is writable, creating it if needed; errors say why it is not."""
     for part in (path, *path.parents):
         if part.exists():
             if not part.is_dir():
@@ -114,7 +114,7 @@ def make_folder(path: Path) -> Path:
 
 
 def temporary_name(path: Path) -> Path:
-    """The temporary file for what will become `path`. Removes left-overs of dead processes' earlier attempts."""
+    """Name of the temporary file that will become `path`. Removes left-overs of earlier attempts by dead processes."""
     remove_left_overs(path)
     return path.with_name(f"{_temporary_prefix(path)}{os.getpid()}.tmp")
 
@@ -127,13 +127,13 @@ def remove_left_overs(path: Path) -> None:
         for name in os.listdir(path.parent):
             match = pattern.fullmatch(name)
             if match and not is_alive(int(match[1])):
-                # Where processes cannot be asked for (Windows), a file that is in use cannot be removed either.
+                # Where processes cannot be queried (Windows), a file that is in use cannot be removed either.
                 with contextlib.suppress(OSError):
                     path.with_name(name).unlink()
 
 
 def _temporary_prefix(path: Path) -> str:
-    """How the name of a temporary file of `path` begins."""
+    """Prefix of the names of temporary files of `path`."""
     name = path.name
     if len(os.fsencode(name)) > LONGEST_NAME:
         name = hashlib.sha256(os.fsencode(name)).hexdigest()
@@ -142,7 +142,7 @@ def _temporary_prefix(path: Path) -> str:
 
 @contextmanager
 def locked(folder: Path, what: str) -> Iterator[None]:
-    """Lock a folder for this process; `LockedError` where another one has locked it.
+    """Lock a folder for this process; raises `LockedError` if another one has locked it.
 
     The operating system releases the lock when the process ends, however it ends: the file `.lock` that stays behind
     locks nothing.
@@ -162,15 +162,15 @@ def locked(folder: Path, what: str) -> Iterator[None]:
 
 
 def _owner(file: IO[str]) -> str:
-    """Which process has locked a folder, as its lock file says."""
-    with contextlib.suppress(OSError):  # Windows does not let others read what is locked
+    """The process that has locked a folder, according to its lock file."""
+    with contextlib.suppress(OSError):  # on Windows, others cannot read a locked file
         file.seek(0)
         return file.read(200).strip() or "unknown"
     return "unknown"
 
 
 def _lock(file: IO[str]) -> bool:
-    """Lock an open lock file until it is closed; False where another process has it."""
+    """Lock an open lock file until it is closed; False if another process holds the lock."""
     try:
         if sys.platform == "win32":
             import msvcrt
@@ -184,17 +184,17 @@ def _lock(file: IO[str]) -> bool:
     except OSError as error:
         if error.errno in (errno.EACCES, errno.EAGAIN, errno.EDEADLK):
             return False
-        # Some network file systems have no locks.
+        # Some network file systems do not support locks.
         logger.warning("%s cannot be locked (%s): make sure that only one process writes there", file.name, error)
     return True
 
 
 def temporary_folder(purpose: str) -> Path:
-    """A new temporary folder of this process. Removes those of dead processes with the same purpose."""
+    """Create a temporary folder of this process. Removes those of dead processes with the same purpose."""
     prefix = f"clock-attention-{purpose}-{HOST}-"
     pattern = re.compile(re.escape(prefix) + r"(\d+)-\w+")
     root = Path(tempfile.gettempdir())
-    if sys.platform != "win32":  # where it cannot be told
+    if sys.platform != "win32":  # there, `is_alive` cannot tell
         for name in os.listdir(root):
             match = pattern.fullmatch(name)
             if match and not is_alive(int(match[1])):

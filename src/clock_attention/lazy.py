@@ -1,4 +1,4 @@
-"""Names of a package that are imported when first asked for: torch takes seconds, which not every program needs."""
+"""Lazy imports of a package's names: importing torch takes seconds, and not every program needs it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 
 def attach(package: str, modules: Mapping[str, str]) -> Callable[[str], Any]:
-    """Lazy imports: a `__getattr__` for `package`; `modules` maps each public name to the submodule that defines it."""
+    """A `__getattr__` for lazy imports of `package`; `modules` maps each public name to the submodule defining it."""
 
     def __getattr__(name: str) -> Any:
         if name not in modules:

@@ -1,9 +1,9 @@
 """Losses that teach attention to align: plain functions of logits, weights or clocks.
 
-Rows are queries (target steps, S), columns keys (source tokens, T); any number of dimensions may stand between the
-batch and these two, for example heads. Lengths (B,) cut the padding off, which may hold anything; None means that there
-is none. Every mean is taken first over an item's own steps, then over items, so that a batch gives what its items
-give alone.
+Rows are queries (target steps, S), columns keys (source tokens, T); there may be any number of dimensions between the
+batch and these two, for example heads. Lengths (B,) exclude the padding, which may hold anything; None means that there
+is none. Every mean is taken first over an item's own steps, then over items, so that a batch gives the same result as
+its items alone.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ def forward_sum_loss(
     reduction: str = "mean",
     zero_infinity: bool = False,
 ) -> Tensor:
-    """Alignment loss: −log of the probability that attention follows some monotone path, summed over all.
+    """Alignment loss: −log of the probability that attention follows some monotone path, summed over all paths.
 
-    A path starts on the first key, ends on the last and moves by staying or going on to the next, so it visits every
-    key. Content scores learn an alignment from it with no other teacher (RAD-TTS). Clocks do not: a sharp diagonal
-    satisfies it whatever the content; teach those with `agreement_loss` instead.
+    A path starts on the first key, ends on the last, and at each step stays or moves to the next, so it visits every
+    key. Content scores learn an alignment from this loss alone (RAD-TTS). Clocks do not: a sharp diagonal satisfies it
+    whatever the content; train them with `agreement_loss` instead.
 
     Args:
         logits: scores before the softmax (B, ..., S, T).
@@ -39,7 +39,7 @@ def forward_sum_loss(
         optional: bool (B, T), True for keys that may get no query at all, such as silence between words.
         normalize: take the softmax over keys first. False: `logits` are log probabilities already, or joint scores.
         reduction: "mean" (per query, then over items), "sum", or "none": one value per item (B, ...), not divided.
-        zero_infinity: an item with no path (fewer queries than keys that must be visited) counts 0, not infinity.
+        zero_infinity: an item with no path (fewer queries than keys that must be visited) counts as 0, not infinity.
 
     The gradient with respect to the normalised scores is minus the posterior of each cell, by one forward and one
     backward pass over the queries; it has no second derivative.
@@ -63,10 +63,10 @@ def monotone_posterior(
     optional: Tensor | None = None,
     normalize: bool = True,
 ) -> Tensor:
-    """For alignment losses: the probability that each query is on each key, given a monotone path; no gradient.
+    """Probability that each query is on each key, given a monotone path: a target of alignment losses; no gradient.
 
-    The sharper, monotone version of a softmax over keys: what `agreement_loss` and `duration_loss` teach from. Rows
-    sum to 1; padding, and items with no path at all, are 0.
+    The sharper, monotone version of a softmax over keys, used as the target of `agreement_loss` and `duration_loss`.
+    Rows sum to 1; padding, and items with no path at all, are 0.
     """
     with torch.no_grad():
         problem = path_problem(logits, query_lengths, key_lengths, optional, normalize)
@@ -95,7 +95,7 @@ def guided_attention_loss(
 
 
 def diagonal_log_prior(like: Tensor, query_lengths: Tensor | None, key_lengths: Tensor | None, width: float) -> Tensor:
-    """For alignment losses: log of a Gaussian about the diagonal, to add to logits (shape of one head of `like`).
+    """Diagonal prior for alignment losses: log of a Gaussian, to add to logits (shape of one head of `like`).
 
     Args:
         like: logits or weights (B, ..., S, T), for their shape, type and device.
@@ -113,7 +113,7 @@ def agreement_loss(
     query_lengths: Tensor | None = None,
     key_lengths: Tensor | None = None,
 ) -> Tensor:
-    """Alignment loss: KL(posterior ‖ softmax(prior_logits)), mean over queries: 0 where the prior expects it.
+    """Alignment loss: KL(posterior ‖ softmax(prior_logits)), mean over queries: 0 where the prior predicts it.
 
     The prior is what the clocks expect before the target is known, the posterior what the content showed. Give
     `posterior.detach()`, or one from `monotone_posterior`, so that the prior learns from the evidence and the evidence
@@ -127,7 +127,7 @@ def agreement_loss(
     padding = padded(prior_logits, targets, sources)
     expected = masked_log_softmax(prior_logits, padding)
     found = posterior.masked_fill(padding, 0.0)
-    # Where the posterior is 0 its term is 0, and so must its gradient be: neither log 0 nor −∞ may be multiplied by it.
+    # Where the posterior is 0, the term and its gradient must be 0: neither log 0 nor −∞ may be multiplied by it.
     silent = found == 0
     gain = found.masked_fill(silent, 1.0).log() - expected.masked_fill(silent, 0.0)
     return mean_over_queries((found * gain).sum(-1), targets)
@@ -143,7 +143,7 @@ def clock_agreement_loss(
 
     Args:
         prior, posterior: readings (B, H, L, D), for example from the text alone and with the recording known. The
-            posterior may be `expected_reading(weights, key_clock)`. Detach the one that teaches.
+            posterior may be `expected_reading(weights, key_clock)`. Detach the one that serves as the target.
         lengths: integers (B,).
         variance: (B, H, L), (B, 1, L) or anything that broadcasts to it, positive.
     """
@@ -162,12 +162,12 @@ def clock_agreement_loss(
 
 
 def expected_reading(weights: Tensor, key_clock: Tensor) -> Tensor:
-    """For an alignment loss: Σ_t A[s, t] λ_t, the source clock's reading (B, H, T, D) at each query.  (B, H, S, D)"""
+    """Expected reading Σ_t A[s, t] λ_t of the source clock (B, H, T, D) at each query, for a loss.  (B, H, S, D)"""
     return weights @ key_clock.to(weights.dtype)
 
 
 def soft_durations(weights: Tensor, query_lengths: Tensor | None = None) -> Tensor:
-    """For alignment losses: queries spent on each key, Σ_s A[s, t]; differentiable.  (B, ..., S, T) → (B, ..., T)"""
+    """Soft durations for losses: queries per key, Σ_s A[s, t]; differentiable.  (B, ..., S, T) → (B, ..., T)"""
     steps = checked_lengths("query_lengths", query_lengths, weights.shape[0], weights.shape[-2], weights.device)
     return weights.masked_fill(beyond(steps, weights.shape[-2], weights.dim() - 1)[..., None], 0.0).sum(-2)
 
@@ -177,7 +177,7 @@ def duration_loss(predicted: Tensor, durations: Tensor, key_lengths: Tensor | No
 
     Args:
         predicted: non-negative durations (B, ..., T), for example from `soft_durations`.
-        durations: what they should be, of the same shape or (B, T); zeros are allowed.
+        durations: target durations, of the same shape or (B, T); zeros are allowed.
     """
     if predicted.dim() < 2 or durations.shape not in (predicted.shape, (predicted.shape[0], predicted.shape[-1])):
         raise ValueError(
@@ -201,7 +201,7 @@ def path_problem(
     optional: Tensor | None,
     normalize: bool,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
-    """For the forward-sum loss: scores (N, S, T), lengths (N,) and optional keys (N, T), N over all but S and T."""
+    """Inputs of the forward-sum loss: scores (N, S, T), lengths (N,), optional keys (N, T); N is all but S and T."""
     targets, sources = both_lengths(logits, query_lengths, key_lengths)
     padding = padded(logits, targets, sources)
     if optional is not None and (optional.dtype != torch.bool or optional.shape != (logits.shape[0], logits.shape[-1])):
@@ -217,7 +217,7 @@ def path_problem(
 
 
 def masked_log_softmax(logits: Tensor, padding: Tensor) -> Tensor:
-    """For an alignment loss: log softmax over keys that are not padding, in fp32 or better; −∞ on padding."""
+    """Log softmax of an alignment loss, over keys that are not padding, in fp32 or better; −∞ on padding."""
     wide = logits.to(torch.promote_types(logits.dtype, torch.float32))
     # A row of nothing but padding would be NaN: it gets a softmax over zeros first.
     fill = torch.where(padding.all(-1, keepdim=True), 0.0, -torch.inf).to(wide.dtype)
@@ -225,7 +225,7 @@ def masked_log_softmax(logits: Tensor, padding: Tensor) -> Tensor:
 
 
 def both_lengths(scores: Tensor, query_lengths: Tensor | None, key_lengths: Tensor | None) -> tuple[Tensor, Tensor]:
-    """For an alignment loss: lengths of queries and keys of a batch, checked."""
+    """Checked lengths of queries and keys of a batch, for an alignment loss."""
     if scores.dim() < 3 or not scores.is_floating_point():
         raise ValueError(f"got {scores.dtype} {tuple(scores.shape)}, expected floating point (B, ..., S, T)")
     batch, queries, keys = scores.shape[0], scores.shape[-2], scores.shape[-1]
@@ -236,7 +236,7 @@ def both_lengths(scores: Tensor, query_lengths: Tensor | None, key_lengths: Tens
 
 
 def checked_lengths(name: str, lengths: Tensor | None, batch: int, longest: int, device: torch.device) -> Tensor:
-    """For an alignment loss: lengths of one side, checked; all of it where none are given."""
+    """Checked lengths of one side, for an alignment loss; the full length where none are given."""
     if lengths is None:
         return torch.full((batch,), longest, device=device)
     lengths = torch.as_tensor(lengths)
@@ -244,26 +244,26 @@ def checked_lengths(name: str, lengths: Tensor | None, batch: int, longest: int,
         raise ValueError(
             f"{name}: got {lengths.dtype} {tuple(lengths.shape)}, expected one integer for each of {batch} items"
         )
-    # Lengths on another device are not worth waiting for.
+    # Lengths on another device are not checked: it is not worth waiting for them.
     if lengths.device.type == "cpu" and not bool(((lengths >= 1) & (lengths <= longest)).all()):
         raise ValueError(f"{name}: got {lengths.tolist()}, expected lengths between 1 and {longest}")
     return lengths.to(device, torch.long)
 
 
 def beyond(lengths: Tensor, longest: int, dimensions: int) -> Tensor:
-    """For an alignment loss: True past each item's length, to broadcast over what lies between: (B, 1, ..., L)."""
+    """Padding mask of an alignment loss: True past each item's length, broadcastable.  (B, 1, ..., L)"""
     past = torch.arange(longest, device=lengths.device) >= lengths[:, None]
     return past.view(past.shape[0], *(1,) * (dimensions - 2), -1)
 
 
 def padded(scores: Tensor, targets: Tensor, sources: Tensor) -> Tensor:
-    """For an alignment loss: True where the query or the key of a cell is padding.  (B, 1, ..., S, T)"""
+    """Padding mask of an alignment loss: True where a cell's query or key is padding.  (B, 1, ..., S, T)"""
     queries = beyond(targets, scores.shape[-2], scores.dim() - 1)[..., None]
     return queries | beyond(sources, scores.shape[-1], scores.dim())
 
 
 def off_diagonal(scores: Tensor, targets: Tensor, sources: Tensor) -> Tensor:
-    """For an alignment loss: (s+½)/S − (t+½)/T of every cell, by each item's own lengths.  (B, 1, ..., S, T)"""
+    """Distance (s+½)/S − (t+½)/T from the diagonal, by each item's own lengths, for a loss.  (B, 1, ..., S, T)"""
     wide = torch.promote_types(scores.dtype, torch.float32)
     between = (1,) * (scores.dim() - 3)
     s = (torch.arange(scores.shape[-2], device=scores.device, dtype=wide) + 0.5) / targets[:, None]
@@ -272,6 +272,6 @@ def off_diagonal(scores: Tensor, targets: Tensor, sources: Tensor) -> Tensor:
 
 
 def mean_over_queries(values: Tensor, lengths: Tensor) -> Tensor:
-    """For an alignment loss: mean over each item's own steps (padding 0), then over items and heads."""
+    """Mean of an alignment loss over each item's own steps (padding 0), then over items and heads."""
     wide = values.to(sum_dtype(values)).sum(-1)
     return (wide / lengths.view(-1, *(1,) * (wide.dim() - 1))).mean().to(values.dtype)

@@ -1,4 +1,4 @@
-"""`ClockAttention`: a drop-in for the cross-attention role of `torch.nn.MultiheadAttention`."""
+"""`ClockAttention`: a drop-in replacement for `torch.nn.MultiheadAttention` as cross-attention."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from clock_attention.padding import blanked, check_features, padding_as_bool, st
 from clock_attention.rates import Phi, mean_rate, resolve_phi
 from clock_attention.streaming import ClockState, advance_clocks, attend_step, start_clocks
 
-OPTIONS = tuple(field.name for field in fields(ClockOptions))  # here: torch.compile does not look into dataclasses
+OPTIONS = tuple(field.name for field in fields(ClockOptions))  # here: torch.compile cannot look into dataclasses
 STEPPING = ("auto", "portable", "banded", "triton")  # implementations that can take one step
 SMALL_SCALE = 0.1  # below it, a learned logit_scale approaches 0 instead of crossing it
 
@@ -38,15 +38,15 @@ class ClockAttention(nn.Module):
         phi, variance, log_variance_term, eps, impl: see `ClockOptions`.
         logit_scale: "learned" (one scalar per head, starting at 1 and always positive, see `scale`) or a constant.
         content_dim: channels of each head's content features, whose scaled inner products are added to the logits:
-            evidence beside the clocks, which never compare the two sequences. None, the paper's method, has none.
+            evidence besides the clocks, which never compare the two sequences. None: no content, as in the paper.
         free_ends: the target may be a part of the source: its clock starts where the content of its first step is
-            found in the source, and ends where that of its last is. Normalized clocks with `content_dim`.
+            found in the source, and ends where that of its last step is. Requires normalized clocks and `content_dim`.
         clock_width: channels of each head's clock. None takes the head's width, as the paper does; 1 gives each head
-            one scalar clock, as in the theory, which cannot pass a token over while it moves less than a token a step.
+            one scalar clock, as in the theory, which cannot skip a token while it moves less than a token per step.
         pace: causal clocks only: target steps per source token (default 1). A buffer saved with the weights; set it
             from the training data with `set_pace`.
-        causal_norm: causal clocks only: "none", "rms", "channel" or "cumulative". Over the one channel of a scalar
-            clock, "channel" would leave nothing and is refused, and "rms" leaves little more than the sign.
+        causal_norm: causal clocks only: "none", "rms", "channel" or "cumulative". With the single channel of a
+            scalar clock, "channel" would leave nothing and is rejected, and "rms" leaves little more than the sign.
 
     Unlike self-attention, clocks integrate over their whole sequence, so padding of the *queries* must be known too:
     pass `query_padding_mask`, or use `ClockDecoderLayer`, which does.
@@ -117,7 +117,7 @@ class ClockAttention(nn.Module):
         self.batch_first = batch_first
         for field in fields(options):  # plain attributes, so that a rate function with parameters is a submodule
             setattr(self, field.name, getattr(options, field.name))
-        self.warned_of_padding = False  # whether the warning about it has been given
+        self.warned_of_padding = False  # whether the warning has been shown
         self.q_proj = nn.Linear(embed_dim, clock_dim, bias, device=device, dtype=dtype)
         self.k_proj = nn.Linear(kdim or embed_dim, clock_dim, bias, device=device, dtype=dtype)
         self.v_proj = nn.Linear(vdim or embed_dim, embed_dim, bias, device=device, dtype=dtype)
@@ -165,7 +165,7 @@ class ClockAttention(nn.Module):
         return ClockOptions(**{name: getattr(self, name) for name in OPTIONS})
 
     def scale(self) -> Tensor | float:
-        """The factor of the clocks' score, positive if learned.
+        """The factor applied to the clocks' score, positive if learned.
 
         The parameter itself where it is at least 0.1, so that state dicts keep their meaning; below, an exponential
         that continues it smoothly towards 0. A negative factor would attend where the clocks do *not* meet.
@@ -200,11 +200,11 @@ class ClockAttention(nn.Module):
         return_clocks: bool = False,
         return_logits: bool = False,
     ) -> tuple[Any, ...]:
-        """Signature and return value of `nn.MultiheadAttention.forward`, plus the mask of the queries.
+        """Signature and return value of `nn.MultiheadAttention.forward`, plus a mask of the queries.
 
         `pace` overrides the stored one for this call (causal clocks): a number or one per item. `segments` and
         `target_range` are those of `clock_attention.clock_attention`. `return_clocks` and `return_logits` add the
-        `ClockPair` and the logits (B, H, S, T) of this call to what is returned, batch first.
+        `ClockPair` and the logits (B, H, S, T) of this call to the return value, batch first.
         """
         if is_causal and attn_mask is None:
             raise ValueError("is_causal is only a hint, as in nn.MultiheadAttention: expected an attn_mask with it")
@@ -277,10 +277,10 @@ class ClockAttention(nn.Module):
         """Compute the source clock once; then call `step` for every target step (causal clocks).
 
         Args:
-            memory: encoder output (B, T, E), keys and, unless they are given, values; (T, B, E) where the module is not
-                `batch_first`.
+            memory: encoder output (B, T, E), used as keys and, unless `value` is given, as values; (T, B, E) if the
+                module is not `batch_first`.
             key_padding_mask: bool (B, T), True = padding.
-            value: values of the same layout where they are not the keys.
+            value: values in the same layout, if they differ from the keys.
             pace: target steps per source token for this decoding, number or (B,); None takes the stored one.
             margin: how many tokens past the last one the clock must read before `state.finished`.
         """
@@ -355,7 +355,7 @@ class ClockAttention(nn.Module):
         key_padding_mask: Tensor | None = None,
         pace: float | Tensor | None = None,
     ) -> Tensor:
-        """λ̄ of the target on every channel (B, H, S, D), for losses and pictures: 1 means the last source token.
+        """Target clock λ̄ on every channel (B, H, S, D), for losses and figures: 1 means the last source token.
 
         The source is given by the number of its tokens or by its `key_padding_mask`; masks as in `forward`.
         """
@@ -393,7 +393,7 @@ class ClockAttention(nn.Module):
         return features / features.shape[-1] ** 0.5, self.heads(self.content_k_proj(key))
 
     def warn_of_unknown_padding(self, query: Tensor, query_padding: Tensor | None, key_padding: Tensor | None) -> None:
-        """Once: sources of unequal length with targets of unknown length, as torch's own decoder layer calls it."""
+        """Warn once about padded sources with targets of unknown length, as in calls by torch's own decoder layer."""
         known = query_padding is not None or key_padding is None or query.shape[0] == 1 or self.clocks == "causal"
         if known or self.warned_of_padding or torch.compiler.is_compiling():
             return
@@ -439,7 +439,7 @@ class ClockAttention(nn.Module):
 def content_at_ends(
     content: tuple[Tensor, Tensor], query_padding: Tensor | None, key_padding: Tensor | None
 ) -> tuple[Tensor, Tensor]:
-    """Where the content of the first and of the last valid query is found among the keys: weights (B, H, T)."""
+    """Weights (B, H, T) that locate the content of the first and of the last valid query among the keys."""
     query, key = content
     if query_padding is None:
         ends = query[..., [0, -1], :]
@@ -451,7 +451,7 @@ def content_at_ends(
         ends = query.gather(2, index.expand(-1, query.shape[1], -1, query.shape[3]))
     logits = ends @ key.mT  # (B, H, 2, T)
     if key_padding is not None:
-        nothing = key_padding.all(-1, keepdim=True)  # then every weight is as good as any
+        nothing = key_padding.all(-1, keepdim=True)  # then any weights will do
         logits = logits.masked_fill((key_padding & ~nothing)[:, None, None], -torch.inf)
     weights = torch.softmax(logits, -1)
     return weights[:, :, 0], weights[:, :, 1]

@@ -1,4 +1,4 @@
-"""Import paths of earlier versions. They work until 1.0, with a warning that names the new path; see docs policy."""
+"""Import paths of earlier versions. They work until 1.0, with a warning that names the new path; see the policy."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from types import ModuleType
 from typing import Any
 from warnings import warn
 
-# Documented in 0.1.0: old path → modules that its names are in now.
+# Documented in 0.1.0: old path → modules that now define its names.
 MOVED = {
     "clock_attention.evaluation.chain": ("clock_attention.evaluation.pipeline.chain",),
     "clock_attention.evaluation.session": ("clock_attention.evaluation.pipeline.session",),
@@ -27,7 +27,7 @@ MOVED = {
 
 
 class MovedModules(MetaPathFinder, Loader):
-    """Import finder that answers for the old paths of moved modules, after every other finder has failed."""
+    """Import finder for the old paths of moved modules, used after every other finder has failed."""
 
     def find_spec(self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None) -> Any:
         return ModuleSpec(fullname, self) if fullname in MOVED else None
@@ -49,6 +49,6 @@ class MovedModules(MetaPathFinder, Loader):
 
 
 def install_old_paths() -> None:
-    """Let the old paths of moved modules be imported."""
+    """Make the old paths of moved modules importable."""
     if not any(isinstance(finder, MovedModules) for finder in sys.meta_path):
         sys.meta_path.append(MovedModules())

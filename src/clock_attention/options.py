@@ -18,7 +18,7 @@ IMPLEMENTATIONS = ("auto", "reference", "portable", "banded", "triton")
 
 @dataclass(frozen=True)
 class ClockOptions:
-    """Everything about an attention that is not a tensor of one call.
+    """All settings of an attention, apart from the tensors of one call.
 
     Args:
         clocks: "normalized" (both run 0 → 1; parallel decoding), "unnormalized" (as printed in the paper), or
@@ -53,7 +53,7 @@ class ClockOptions:
 
 
 def resolve_variance(variance: str | None, clocks: str) -> str:
-    """The option `variance`: None means the one that serves these clocks best; docs/theory/causal.md shows why."""
+    """Resolve the option `variance`: None selects the best one for these clocks; docs/theory/causal.md shows why."""
     if variance is None:
         return "local" if clocks == "causal" else "surrogate"
     if variance not in VARIANCES:
@@ -64,11 +64,11 @@ def resolve_variance(variance: str | None, clocks: str) -> str:
 
 
 def check_pace(pace: float | Tensor, batch: int) -> None:
-    """The option `pace`: a positive number of target steps per source token, or one for each item."""
+    """Check the option `pace`: a positive number of target steps per source token, or one for each item."""
     if isinstance(pace, Tensor):
         if pace.shape not in ((), (batch,)):
             raise ValueError(f"pace: got shape {tuple(pace.shape)}, expected a number or ({batch},)")
-        # Values on other devices are not worth waiting for, and tracers have none to look at.
+        # Values on other devices are not worth waiting for, and tracers have no values to check.
         if pace.device.type != "cpu" or torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active():
             return
         good = bool((pace.isfinite() & (pace > 0)).all())

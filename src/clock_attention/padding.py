@@ -1,4 +1,4 @@
-"""Padding of a module's inputs: features and padding masks, checked and in one form."""
+"""Padding of a module's inputs: checks features and padding masks, and brings them into one form."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from clock_attention.attention import valid_steps
 
 
 def check_features(name: str, x: Tensor, dimensions: int, width: int) -> None:
-    """Refuse features given to a module whose shape or type is wrong, before their padding is looked at."""
+    """Reject input features of the wrong shape or type before their padding is handled."""
     if x.dim() != dimensions or x.shape[-1] != width:
         layout = f"(batch, steps, {width})" if dimensions == 3 else f"(steps, {width}), or (batch, steps, {width})"
         raise ValueError(f"{name}: got shape {tuple(x.shape)}, expected {layout}")
@@ -18,14 +18,14 @@ def check_features(name: str, x: Tensor, dimensions: int, width: int) -> None:
 
 
 def blanked(name: str, x: Tensor, padding: Tensor | None) -> Tensor:
-    """Padding blanked: zeros in (B, L), so that what stands there does not reach the projections' gradients."""
+    """Set padded steps to zero, so that their contents do not reach the projections' gradients."""
     if padding is None:
         return x
     return x.masked_fill(~steps_in(name, padding, x)[..., None], 0.0)
 
 
 def steps_in(name: str, padding: Tensor | None, x: Tensor) -> Tensor:
-    """The steps (B, L) of features (B, L, E) that are not padding."""
+    """Mask (B, L) of the steps of features (B, L, E) that are not padding."""
     if padding is None:
         return torch.ones(x.shape[:2], dtype=torch.bool, device=x.device)
     return valid_steps(name, padding, (x.shape[0], x.shape[1]))

@@ -1,4 +1,4 @@
-"""φ, the rate functions: from a feature to a clock's non-negative speed, and the mean speed μ of each."""
+"""Rate functions φ, from a feature to a clock's non-negative speed, and the mean speed μ of each."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def expected_rate(phi: Phi) -> float:
     return float(np.sum(density * rates.double().cpu().numpy()))
 
 
-MEAN_RATES = {name: expected_rate(phi) for name, phi in PHIS.items()}  # ready before torch.compile traces a call
+MEAN_RATES = {name: expected_rate(phi) for name, phi in PHIS.items()}  # computed before torch.compile traces a call
 
 
 def mean_rate(phi: str | Phi) -> float:

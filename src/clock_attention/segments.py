@@ -1,4 +1,4 @@
-"""Segments found by comparing two sequences, for clocks of two scales: `segments=find_segments(content)`."""
+"""Segments found by comparing two sequences, for two-scale clocks: `segments=find_segments(content)`."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ def find_segments(
     every: int = 8,
     certain: float = 1.0,
 ) -> tuple[Tensor, Tensor]:
-    """Cut both sequences where their content shows, with certainty, that they meet: int64 (B, S) and (B, T).
+    """Cut both sequences where their content shows with certainty that they meet: int64 (B, S) and (B, T).
 
-    The content's scores are added up along monotone paths (`monotone_posterior`; a path may pass keys over), which
-    is certain of places that no single step is. Of each run of `every` keys, the key whose place among the queries is
-    best known starts a segment, if it is known to `certain` keys and twice as well as without content. Where the
-    content says nothing there is no cut: then the clocks have one scale.
+    The content's scores are summed along monotone paths (`monotone_posterior`; a path may skip keys), which locates
+    positions that no single step could. In each run of `every` keys, the key whose position among the queries is known
+    best starts a segment, if it is known to within `certain` keys and twice as well as without content. Where the
+    content says nothing there is no cut, and the clocks have one scale.
 
     Args:
         content: as for `clock_attention`: features of both sides (B, H, S, C) and (B, H, T, C), or scores (B, H, S, T),
-            in nats. Segments belong to all heads, so their scores are averaged.
+            in nats. All heads share the segments, so their scores are averaged.
         query_padding_mask: bool (B, S), True = padding, which must be at the end.
         key_padding_mask: bool (B, T), likewise.
-        every: at most one segment starts in so many keys.
-        certain: the largest standard deviation of a query's place, in keys, at which a segment may start.
+        every: at most one segment starts within this many keys.
+        certain: the largest standard deviation of a query's position, in keys, at which a segment may start.
 
     Costs O(S · T) and has no gradient.
     """
@@ -50,7 +50,7 @@ def find_segments(
 
 
 def pair_scores(content: Content) -> Tensor:
-    """The score of every query and key (B, H, S, T), in fp32 or better."""
+    """Content scores of every query and key (B, H, S, T), in fp32 or better."""
     parts = (content,) if isinstance(content, Tensor) else content
     if len(parts) > 2 or any(part.dim() != 4 for part in parts):
         shapes = ", ".join(str(tuple(part.shape)) for part in parts)
@@ -62,7 +62,7 @@ def pair_scores(content: Content) -> Tensor:
 
 
 def cuts(posterior: Tensor, targets: Tensor, sources: Tensor, every: int, certain: float) -> tuple[Tensor, Tensor]:
-    """Numbers of segments (B, S) and (B, T) from where each query probably is (B, S, T)."""
+    """Segment numbers (B, S) and (B, T) from the posterior of each query's position (B, S, T)."""
     batch, queries, keys = posterior.shape
     place = torch.arange(keys, dtype=posterior.dtype, device=posterior.device)
     mean = posterior @ place
@@ -92,7 +92,7 @@ def cuts(posterior: Tensor, targets: Tensor, sources: Tensor, every: int, certai
 def spread_without_content(step: Tensor, targets: Tensor, sources: Tensor) -> Tensor:
     """Standard deviation, in keys, of where each query is if all monotone paths are equally probable.  (B, S)
 
-    A path is a sorted choice of S among S + T − 1 places: the (s + 1)-th of them, less s, is the key of query s.
+    A path is a sorted choice of S out of S + T − 1 positions: the (s + 1)-th of them, minus s, is the key of query s.
     """
     queries, places = targets[:, None].double(), (targets + sources - 1)[:, None].double()
     rank = (step + 1).clamp(max=targets[:, None])

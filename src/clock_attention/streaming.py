@@ -31,14 +31,14 @@ from clock_attention.rates import mean_rate, resolve_phi
 
 logger = logging.getLogger(__name__)
 
-SAFETY = 4.0  # times the expected number of steps, after which a clock is taken to stand still
+SAFETY = 4.0  # times the expected number of steps, after which a clock counts as stalled
 
 
 @dataclass(frozen=True, eq=False)
 class ClockState:
-    """All that decoding remembers. Tensors only, each with the batch first: `vars(state)` is what to save.
+    """The complete state of streaming decoding. Tensors only, each with the batch first: save `vars(state)`.
 
-    `copy.deepcopy` keeps the graph: gradients flow through the copy to what the state was made of.
+    `copy.deepcopy` keeps the graph: gradients flow through the copy to the tensors that the state was made from.
     """
 
     key_clock: Tensor  # λ_t (B, H, T, D)
@@ -78,8 +78,8 @@ class ClockState:
 
     @property
     def stalled(self) -> Tensor:
-        """Unfinished items that have taken many times the steps expected: their clocks stand still.  bool (B,)"""
-        # Not `steps > …`: where a pace is no number, nothing is ever greater.
+        """Unfinished items that have taken many times the expected steps: their clocks have stalled.  bool (B,)"""
+        # Not `steps > …`, which is always False where the pace is NaN.
         return ~self.finished & ~(self.steps <= SAFETY * self.unit.flatten() * self.end.clamp(min=1) + 1)
 
     def to(self, device: torch.device | str) -> ClockState:
@@ -87,7 +87,7 @@ class ClockState:
         return self.map(lambda tensor: tensor.to(device))
 
     def map(self, function: Callable[[Tensor], Tensor]) -> ClockState:
-        """A state of what the function makes of every tensor."""
+        """A state with the function applied to every tensor."""
         tensors = {field.name: getattr(self, field.name) for field in fields(self)}
         made: dict[str, Any] = {name: None if x is None else function(x) for name, x in tensors.items()}
         return ClockState(**made)
@@ -96,7 +96,7 @@ class ClockState:
         return self.map(torch.clone)
 
     def index(self, items: Tensor | Sequence[int]) -> ClockState:
-        """The state of some batch items, in the given order and with repetitions: beam search, or dropping items."""
+        """The state of the given batch items, in that order, with repetitions: for beam search or dropping items."""
         items = torch.as_tensor(items, device=self.steps.device)
         if items.dim() != 1:
             raise ValueError(
@@ -166,7 +166,7 @@ def advance_clocks(state: ClockState, x: Tensor, options: ClockOptions) -> Clock
 def attend_step(
     state: ClockState, options: ClockOptions, logit_scale: Tensor, content_query: Tensor | None = None
 ) -> tuple[Tensor, Tensor]:
-    """One streaming step, where the source clock meets the target's: output (B, H, Dv), weights (B, H, T)."""
+    """One streaming step of attention between the source and target clocks: output (B, H, Dv), weights (B, H, T)."""
     if options.variance == "local":
         query_variance = local_variance(state.key_valid, state.unit.dtype)
     else:
@@ -197,7 +197,7 @@ def attend_step(
 def step_kernel_serves(
     state: ClockState, options: ClockOptions, logit_scale: Tensor, content_query: Tensor | None
 ) -> bool:
-    """Whether one kernel launch can take a streaming step: on a GPU, in fp32 and without gradients."""
+    """Whether one kernel launch can compute a streaming step: on a GPU, in fp32 and without gradients."""
     tensors = (state.elapsed, state.key_clock, state.value, logit_scale, content_query)
     if torch.is_grad_enabled() and any(x is not None and x.requires_grad for x in tensors):
         return False
@@ -214,10 +214,10 @@ def step_kernel_serves(
 
 
 def decoding_over(state: ClockState) -> bool:
-    """For streaming: True when every item's clock has run out, which is how decoding ends.
+    """Whether streaming decoding is over: True when every item's clock has run out.
 
-    A clock that stands still would never end: when all others are done, this says so and gives up, so that a broken
-    model cannot hang its caller.
+    A stalled clock would never run out: when all others have, this logs a warning and gives up, so that a broken model
+    cannot hang its caller.
     """
     finished, stalled = state.finished, state.stalled
     if bool(finished.all()):
@@ -225,7 +225,7 @@ def decoding_over(state: ClockState) -> bool:
     if not bool((finished | stalled).all()):
         return False
     for item in stalled.nonzero().flatten().tolist():
-        # Logged, because Python shows a warning of the same place and text only once.
+        # Logged, because Python shows a warning with the same location and text only once.
         logger.warning(
             "decoding stopped by its safety net, not by its clock: item %d is %.0f%% through its source after %d "
             "steps, where about %.0f were expected; its output is incomplete. Check the model's pace or train it "

@@ -20,7 +20,7 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class RateFunction:
-    """The theory's φ and its derivative φ', both elementwise on arrays; φ ≥ 0."""
+    """Rate function φ of the theory and its derivative φ', both elementwise on arrays; φ ≥ 0."""
 
     name: str
     value: Callable[[Array], Array] = field(repr=False)
@@ -116,7 +116,7 @@ class Estimate:
 
 @dataclass(frozen=True)
 class ClockSample:
-    """Simulated clocks, and what the linearisation says the same noise should have done to them."""
+    """Simulated clocks, and what the linearisation predicts for the same noise."""
 
     clocks: Array  # λ (paths, L+1)
     linearised: Array  # mean clock + ∫ J ξ, same noise (paths, L+1)
@@ -189,7 +189,7 @@ class NoisyClock:
         covariance = rho * reaching_right * reaching_left
         reading = self.mean()
         exact = (1 - reading) ** 2 * before + reading**2 * after - 2 * reading * (1 - reading) * covariance
-        return np.maximum(exact, 0.0)  # perfectly correlated noise cancels: rounding must not leave a negative rest
+        return np.maximum(exact, 0.0)  # perfectly correlated noise cancels: rounding must leave no negative remainder
 
     def sample(self, rng: np.random.Generator, paths: int) -> ClockSample:
         """Clocks of `paths` independent noise paths, with the full φ and the full ratio; `eta` must be (L,)."""
@@ -240,7 +240,7 @@ def stationary_rate(
     """The theory's μ and K: expand φ(mean + ξ) in Hermite polynomials of ξ, in cells of `step` (None: continuous).
 
     The coefficients come from a fine trapezoid rule, not Gauss–Hermite nodes: rational φ has a kink in its second
-    derivative, which spoils high-order quadrature but costs the trapezoid nothing that matters.
+    derivative, which spoils high-order quadrature but hardly affects the trapezoid rule.
     """
     nodes = np.linspace(-12.0, 12.0, 4801)
     weights = np.exp(-0.5 * nodes**2) * (nodes[1] - nodes[0]) / np.sqrt(2 * np.pi)
@@ -301,17 +301,17 @@ def meeting_score(offset: ArrayLike, variance: ArrayLike, *, log_variance_term: 
 
 
 def meeting_density(x: Array, y: Array, bandwidth: float) -> Estimate:
-    """The theory's Eq. 2 from simulated readings x, y (paths, …), δ widened to a Gaussian of this bandwidth.
+    """Eq. 2 of the theory from simulated readings x, y (paths, …), δ widened to a Gaussian of this bandwidth.
 
     Widening δ adds bandwidth² to the variance, so compare with `meeting_kernel(offset, variance + bandwidth²)`:
-    the two agree for Gaussian clocks at every bandwidth, without a bias to argue about.
+    the two agree for Gaussian clocks at every bandwidth, without bias.
     """
     _require_positive("bandwidth", bandwidth)
     return _average(meeting_kernel(x - y, bandwidth**2))
 
 
 def _require_positive(name: str, value: float) -> None:
-    """Refuse a number of the simulation that is not positive and finite."""
+    """Reject a simulation parameter that is not positive and finite."""
     if not (np.isfinite(value) and value > 0):
         raise ValueError(f"{name}: got {value}, expected a positive finite number")
 
@@ -322,12 +322,12 @@ def _average(values: Array) -> Estimate:
 
 
 def _running(values: Array) -> Array:
-    """In the simulation: integral up to every edge, zero at the first.  (…, L) → (…, L+1)"""
+    """Running integral of the simulation, up to every edge, zero at the first.  (…, L) → (…, L+1)"""
     return np.concatenate([np.zeros_like(values[..., :1]), values.cumsum(-1)], -1)
 
 
 def _decayed_sum(values: Array, rho: float) -> Array:
-    """In the simulation: y_i = Σ_{j≤i} ρ^{i−j} x_j by doubling: log₂ L passes, fewer once ρ^reach is below rounding."""
+    """Decayed sum y_i = Σ_{j≤i} ρ^{i−j} x_j, by doubling: log₂ L passes, fewer once ρ^reach is below rounding."""
     total, reach = values.copy(), 1
     while reach < values.shape[-1] and rho**reach > 1e-18:
         total[..., reach:] += rho**reach * total[..., :-reach]

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from clock_attention.files import write_atomically
 
 FORMATS = (".TextGrid", ".json", ".srt", ".vtt", ".lab", ".ctm")
-SNAP = 1e-6  # seconds: intervals this close touch; times that were added up rarely agree to the last digit
+SNAP = 1e-6  # seconds: intervals this close touch; summed times rarely agree to the last digit
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Interval:
     label: str
 
     def __post_init__(self) -> None:
-        # Plain floats, whatever number came in: these are written to files as they print.
+        # Plain floats, whatever number type was given: they are written to files as they print.
         object.__setattr__(self, "start", float(self.start))
         object.__setattr__(self, "end", float(self.end))
         if not (0 <= self.start <= self.end < math.inf):
@@ -94,7 +94,7 @@ class Alignment:
 def to_textgrid(tiers: Tiers, seconds: float | None = None) -> str:
     """Timestamps in Praat's long text format. Gaps have no label; empty intervals, which it forbids, are left out.
 
-    `seconds` is the length of the recording; without it the last interval ends it.
+    `seconds` is the length of the recording; without it, the recording ends with the last interval.
     """
     xmax = _length(tiers, seconds)
     lines = ['File type = "ooTextFile"', 'Object class = "TextGrid"', "", "xmin = 0", f"xmax = {xmax!r}"]
@@ -125,7 +125,7 @@ def _points(number: int, name: str, intervals: Sequence[Interval], xmax: float) 
 def to_json(tiers: Tiers, seconds: float | None = None, **facts: Any) -> str:
     """Timestamps as JSON: {"seconds": …, "tiers": {name: [{"start", "end", "label"}, …]}}; skipped tokens are kept.
 
-    `facts` about the whole stand between the two.
+    `facts` about the whole are placed between the two.
     """
     content = {name: [asdict(interval) for interval in intervals] for name, intervals in tiers.items()}
     whole = {"seconds": _length(tiers, seconds), **facts, "tiers": content}
@@ -178,10 +178,10 @@ def save_timestamps(
     cue_tier: str | None = None,
     facts: Mapping[str, Any] | None = None,
 ) -> None:
-    """Write tiers of timestamps as one of `FORMATS`, by the path's ending.
+    """Write tiers of timestamps in one of `FORMATS`, chosen by the path's ending.
 
-    TextGrid and JSON hold all tiers, and JSON also `facts`. The others hold one: subtitles `cue_tier`, or the last;
-    HTK labels the phones and CTM the words, if there are tiers of that name, else the last.
+    TextGrid and JSON hold all tiers, and JSON also `facts`. The others hold one tier: subtitles `cue_tier`, or the
+    last; HTK labels the phones and CTM the words, if there are tiers of that name, otherwise the last.
     """
     path = Path(path)
     if not tiers:
@@ -208,7 +208,7 @@ def save_timestamps(
 
 
 def _length(tiers: Tiers, seconds: float | None) -> float:
-    """The length of all tiers of timestamps in seconds, checked."""
+    """Checked length of all tiers of timestamps, in seconds."""
     last = max((interval.end for intervals in tiers.values() for interval in intervals), default=0.0)
     length = last if seconds is None else float(seconds)
     if not 0 < length < math.inf or last > length + SNAP:
@@ -219,7 +219,7 @@ def _length(tiers: Tiers, seconds: float | None) -> float:
 
 
 def _without_gaps(name: str, intervals: Sequence[Interval], xmax: float) -> list[Interval]:
-    """For TextGrid timestamps: intervals that cover 0 … xmax without gap or overlap."""
+    """Intervals of a TextGrid tier of timestamps that cover 0 … xmax without gap or overlap."""
     filled: list[Interval] = []
     reached = 0.0
     for interval in intervals:
@@ -239,12 +239,12 @@ def _without_gaps(name: str, intervals: Sequence[Interval], xmax: float) -> list
 
 
 def _quoted(text: str) -> str:
-    """A label of timestamps in quotes, as TextGrid files want it."""
+    """A timestamp label in quotes, as TextGrid files require."""
     return '"' + text.replace('"', '""') + '"'
 
 
 def _cues(intervals: Sequence[Interval]) -> Iterator[tuple[int, int, str]]:
-    """For subtitle timestamps: start and end in milliseconds, text on one line, as a blank line would end the cue."""
+    """Subtitle timestamps: start and end in milliseconds, text on one line, because a blank line would end the cue."""
     for interval in intervals:
         text = " ".join(interval.label.split())
         start, end = round(interval.start * 1000), round(interval.end * 1000)
@@ -253,12 +253,12 @@ def _cues(intervals: Sequence[Interval]) -> Iterator[tuple[int, int, str]]:
 
 
 def _one_field(label: str) -> str:
-    """A label of timestamps without blanks, for formats with fields."""
+    """A timestamp label without blanks, for formats with fields."""
     return "_".join(label.split())
 
 
 def _clock_time(milliseconds: int, point: str) -> str:
-    """A time of subtitle timestamps: hh:mm:ss and milliseconds."""
+    """A subtitle timestamp: hh:mm:ss and milliseconds."""
     seconds, milliseconds = divmod(milliseconds, 1000)
     minutes, seconds = divmod(seconds, 60)
     hours, minutes = divmod(minutes, 60)

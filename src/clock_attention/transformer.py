@@ -12,9 +12,9 @@ from clock_attention.module import ClockAttention
 
 
 class ClockDecoderLayer(nn.TransformerDecoderLayer):
-    """`nn.TransformerDecoderLayer` with clock cross-attention that gets the padding mask of the queries.
+    """`nn.TransformerDecoderLayer` with clock cross-attention that receives the padding mask of the queries.
 
-    torch's own layer hands its cross-attention no query mask, so padded frames would enter the time norm and the
+    torch's own layer passes no query mask to its cross-attention, so padded frames would enter the time norm and the
     clock's total; here `tgt_key_padding_mask` reaches both attentions. Takes `clock_options` for `ClockAttention`
     and otherwise the arguments of `nn.TransformerDecoderLayer` by keyword.
 
@@ -81,7 +81,7 @@ class ClockDecoderLayer(nn.TransformerDecoderLayer):
         return self.norm3(x + self._ff_block(x))
 
     def check_causality(self, tgt_mask: Tensor | None, tgt_is_causal: bool) -> None:
-        """Refuse a target that is decoded step by step, with clocks that read all of it."""
+        """Reject a target that is decoded step by step with clocks that read all of it."""
         clocks = self.multihead_attn.clocks
         if clocks == "causal" or not (tgt_is_causal or hides_future(tgt_mask)):
             return
@@ -104,7 +104,7 @@ class ClockDecoderLayer(nn.TransformerDecoderLayer):
 
 
 def hides_future(mask: Tensor | None) -> bool:
-    """Whether a Transformer's mask hides the future: the first target step may not see the last. Only if cheap."""
+    """Whether a Transformer's mask hides the future: the first target step may not see the last. Checked if cheap."""
     if mask is None or mask.device.type != "cpu" or torch.compiler.is_compiling() or mask.shape[-1] < 2:
         return False
     corner = mask[..., 0, -1].flatten()[0]
@@ -119,7 +119,7 @@ def swap_cross_attention(model: nn.Module, *, copy_weights: bool = False, **opti
 
     Args:
         model: any module; its decoder layers are found wherever they are.
-        copy_weights: take over the projections of the replaced attention (and keep its output projection).
+        copy_weights: copy the projections of the replaced attention (and keep its output projection).
         options: keyword arguments of `ClockAttention`. A decoder with a causal mask needs `clocks="causal"`.
 
     Returns:
@@ -151,13 +151,13 @@ def swap_cross_attention(model: nn.Module, *, copy_weights: bool = False, **opti
 
 
 def overridden(layer: nn.TransformerDecoderLayer) -> list[str]:
-    """Methods of torch's Transformer decoder layer that a subclass has replaced."""
+    """Methods of torch's Transformer decoder layer that a subclass overrides."""
     torch_layer = nn.TransformerDecoderLayer
     return [name for name in vars(torch_layer) if getattr(type(layer), name) is not getattr(torch_layer, name)]
 
 
 def why_nothing(model: nn.Module) -> str:
-    """What to say about a model without a single `nn.TransformerDecoderLayer` to swap."""
+    """Error text for a model without a single `nn.TransformerDecoderLayer` to swap."""
     kind = type(model).__name__
     if any(isinstance(module, ClockAttention) for module in model.modules()):
         return f"{kind} has ClockAttention already, and nothing else"
@@ -177,7 +177,7 @@ def why_nothing(model: nn.Module) -> str:
 
 
 def clock_attention_like(old: nn.MultiheadAttention, copy_weights: bool, options: dict[str, Any]) -> ClockAttention:
-    """For the swap in a Transformer: ClockAttention with the sizes, device and dtype of an `nn.MultiheadAttention`."""
+    """ClockAttention with the sizes, device and dtype of an `nn.MultiheadAttention`, to swap in a Transformer."""
     if not isinstance(old, nn.MultiheadAttention):
         raise ValueError(
             f"swap_cross_attention: a layer's multihead_attn is {type(old).__name__}, expected nn.MultiheadAttention"
@@ -220,7 +220,7 @@ def copy_projections(
     biases: tuple[Tensor | None, ...],
     out_proj: nn.Linear,
 ) -> None:
-    """On swapping in clock attention: copy the projections of torch's attention."""
+    """Copy the projections of torch's attention when swapping in clock attention."""
     for projection, weight, bias in zip((new.q_proj, new.k_proj, new.v_proj), weights, biases, strict=True):
         projection.weight.copy_(weight)
         if projection.bias is not None:

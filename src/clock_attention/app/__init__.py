@@ -1,1 +1,1 @@
-"""The web page that speaks."""
+"""The web page for speaking text and dubbing subtitles."""

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-# Read when gradio is imported: nothing is reported to anybody, nothing is looked up.
+# Read when gradio is imported: no telemetry, no lookups.
 os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
 os.environ["HF_HUB_DISABLE_TELEMETRY"] = "1"
 
@@ -26,7 +26,7 @@ from clock_attention.speech.voice.pacing import FASTEST, SLOWEST
 
 logger = logging.getLogger(__name__)
 
-WAITING = 16  # requests in the queue; further ones are turned away
+WAITING = 16  # requests in the queue; further ones are rejected
 PACES = {"fast": 3.0, "natural": 6.0, "slow": 10.0}  # mel frames per phoneme, as in the paper's comparison
 FIRST_TEXT = "The birch canoe slid on the smooth planks."
 EXAMPLES: dict[str, list[Any]] = {
@@ -58,34 +58,34 @@ def errors_shown() -> Iterator[None]:
         raise gr.Error(capital(str(error)), title="That did not work", print_exception=False) from None
     except Exception as error:
         logger.exception("a request failed")
-        raise gr.Error("Something went wrong; the terminal says what.", print_exception=False) from error
+        raise gr.Error("Something went wrong; see the terminal for details.", print_exception=False) from error
     finally:
         speech_logger.removeHandler(handler)
 
 
 def capital(message: str) -> str:
-    """An error message as the web page shows it: on one line, with a capital first."""
+    """Format an error message for the web page: on one line, starting with a capital letter."""
     message = " ".join(message.split())
     return message[:1].upper() + message[1:]
 
 
 def guarded(host: str, names: Iterable[str] = ()) -> dict[str, Any]:
-    """Options for the web page's `launch`: where it listens, and who is let in."""
+    """Options for the web page's `launch`: where it listens, and which requests it accepts."""
     guard = Middleware(Guard, bound=host, names=tuple(names), closed=("/upload",))
     return {"server_name": host, "share": False, "app_kwargs": {"middleware": [guard]}}
 
 
-# One at a time: a second visitor's speech would come no sooner if both ran at once.
+# One request at a time: running two at once would not serve the second visitor any sooner.
 SHARED: dict[str, Any] = {"concurrency_limit": 1, "concurrency_id": "voice", "api_visibility": "private"}
 
 
 def page(speaker: Speaker) -> gr.Blocks:
     """The web page (Gradio blocks). Give `LOOK` and `guarded(…)` to its `launch`.
 
-    What its buttons call are generators: between two steps gradio looks whether the visitor is still there, and ends
-    what nobody waits for.
+    Its buttons call generators: between two steps gradio checks whether the visitor is still there, and cancels the
+    work if not.
     """
-    os.environ["GRADIO_TEMP_DIR"] = str(speaker.cache)  # read when components are made
+    os.environ["GRADIO_TEMP_DIR"] = str(speaker.cache)  # read when components are created
     with gr.Blocks(title="Clock attention", analytics_enabled=False, delete_cache=(600, 3600)) as blocks:
         gr.Markdown(
             "# Clock attention\nTwo clocks run, one over the text and one over the speech; where they meet, a phoneme "
@@ -108,7 +108,7 @@ def page(speaker: Speaker) -> gr.Blocks:
 
 
 def voice_choice(speaker: Speaker) -> tuple[gr.Dropdown, gr.Markdown]:
-    """The web page's choice of the voice, for all tabs, and what is to be known of it."""
+    """The web page's voice menu, shared by all tabs, with information about the selected voice."""
     with gr.Row(equal_height=True, elem_classes="clock-voice"):
         voices = speaker.voices
         voice = gr.Dropdown(
@@ -127,7 +127,7 @@ def voice_choice(speaker: Speaker) -> tuple[gr.Dropdown, gr.Markdown]:
 
 
 def speak_tab(speaker: Speaker, voice: gr.Dropdown) -> gr.Radio:
-    """The tab of the web page that speaks a text, and speaks again after words were dragged; its choice of decoding."""
+    """The tab of the web page that speaks a text, also with words dragged to new times; returns its decoding menu."""
 
     def speak(text: str, pace: float, duration: str, decoding: str, voice: str) -> Iterator[tuple[Any, ...]]:
         with errors_shown():
@@ -143,7 +143,7 @@ def speak_tab(speaker: Speaker, voice: gr.Dropdown) -> gr.Radio:
         label, plays = "Speech with its words and phonemes", "begins"
         for speech, complete in steps:
             again = (voice, decoding) if complete and speaker.adjustable(decoding, voice) else None
-            # Heard while the rest is made. The files that can be downloaded are of another text until then.
+            # Plays while the rest is generated. Until then, the download buttons would offer files of an earlier text.
             yield player(speech, label, plays, again=again), gr.skip(), *downloads()
             plays = "continues"
         figure, *files = speaker.files(speech)
@@ -174,17 +174,17 @@ def speak_tab(speaker: Speaker, voice: gr.Dropdown) -> gr.Radio:
         timestamps = gr.DownloadButton("Timestamps (.TextGrid)", interactive=False, elem_id="textgrid")
     gr.Markdown("### Clocks, attention and mel")
     figure = picture("Clocks, attention and mel", "figure")
-    # Hidden: edges.js presses the button and hands over what was dragged.
+    # Hidden: edges.js clicks the button and supplies the dragged times.
     times, again = gr.Textbox(visible="hidden"), gr.Button(visible="hidden", elem_id="again")
     outputs = [spoken, figure, sound, timestamps]
     gr.on([button.click, duration.submit], speak, [text, pace, duration, decoding, voice], outputs, **SHARED)
-    # "multiple": dragged again while the last figure is still drawn, it is spoken after that, and not forgotten.
+    # "multiple": words dragged while the last figure is still being drawn are spoken afterwards instead of ignored.
     again.click(speak_again, times, outputs, js="() => window.clockTimes", trigger_mode="multiple", **SHARED)
     return decoding
 
 
 def compare_tab(speaker: Speaker, voice: gr.Dropdown) -> gr.Radio:
-    """The tab of the web page that speaks one text at several paces; its choice of decoding."""
+    """The tab of the web page that speaks one text at several paces; returns its decoding menu."""
 
     def compare(text: str, decoding: str, voice: str) -> Iterator[tuple[Any, ...]]:
         with errors_shown():
@@ -252,13 +252,13 @@ def subtitles_tab(speaker: Speaker, voice: gr.Dropdown) -> None:
         sound = gr.DownloadButton("Sound (.wav)", interactive=False, elem_id="dubbed-wav")
         report = gr.DownloadButton("Report (.json)", interactive=False, elem_id="dubbed-report")
     timeline = picture("Timeline", "timeline")
-    load = gr.Button(visible="hidden", elem_id="subtitles-load")  # pressed by subtitles.js
+    load = gr.Button(visible="hidden", elem_id="subtitles-load")  # clicked by subtitles.js
     load.click(None, None, subtitles, js="() => window.clockSubtitles", api_visibility="private")
     button.click(dub, [subtitles, fastest, voice], [dubbed, timeline, sound, report], **SHARED)
 
 
 def downloads(*files: str) -> Iterator[gr.DownloadButton]:
-    """Two download buttons of the web page, with these files or hidden."""
+    """Updates for two download buttons of the web page: with these files, or disabled if there are none."""
     if not files:
         yield from (gr.DownloadButton(interactive=False),) * 2
     for path in files:
@@ -266,24 +266,24 @@ def downloads(*files: str) -> Iterator[gr.DownloadButton]:
 
 
 def picture(label: str, elem_id: str) -> gr.Image:
-    """An image field of the web page, without the button that would send it away."""
+    """An image field of the web page, without the share button, which would upload the image."""
     return gr.Image(
         label=label,
-        show_label=False,  # it would lie over the picture
+        show_label=False,  # it would cover the picture
         type="filepath",
         interactive=False,
-        buttons=["download", "fullscreen"],  # not "share", which would send it away
+        buttons=["download", "fullscreen"],  # not "share", which would upload the picture
         elem_id=elem_id,
     )
 
 
 def decoding_choice(speaker: Speaker, elem_id: str) -> gr.Radio:
-    """The web page's choice between parallel and autoregressive decoding."""
+    """The web page's menu for parallel or autoregressive decoding."""
     return gr.Radio(**decodings_of(speaker), label="Decoding", elem_id=elem_id)
 
 
 def decodings_of(speaker: Speaker, voice: str = "") -> dict[str, Any]:
-    """For the web page's choice of decoding: the decoders of a voice, the first one chosen."""
+    """Options of the web page's decoding menu: the decoders of a voice, with the first one selected."""
     found = speaker.decodings(voice)
     info = "the only one of this voice" if len(found) == 1 else "autoregressive: ends by itself"
     return {"choices": found, "value": found[0], "info": info}
@@ -293,7 +293,7 @@ STATIC = Path(__file__).parent / "static"
 SCRIPTS = "".join(f"<script>\n{path.read_text('utf-8')}</script>\n" for path in sorted(STATIC.glob("*.js")))
 FONTS = ("ui-sans-serif", "system-ui", "sans-serif")
 LOOK: dict[str, Any] = {
-    # System fonts: a named one would be fetched from a font service by some versions of gradio.
+    # System fonts: some versions of gradio fetch named fonts from a font service.
     "theme": gr.themes.Soft(
         primary_hue="teal", neutral_hue="slate", font=FONTS, font_mono=("ui-monospace", "monospace")
     ),

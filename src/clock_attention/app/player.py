@@ -1,8 +1,7 @@
 """The player of the web page: sound, waveform, words and phonemes on one time axis, with a playhead that follows.
 
-It is one piece of HTML per speech, the sound inside it. The scripts in `static` are one for all players and listen on
-the document: nothing is fetched from anywhere, and nothing has to be set up again when the page replaces a player by
-the next.
+Each speech is one HTML fragment with the audio embedded. The scripts in `static` are shared by all players and listen
+on the document: nothing is fetched, and no setup is needed when the page replaces a player.
 """
 
 from __future__ import annotations
@@ -22,10 +21,10 @@ from clock_attention.speech.text.phonemes import NO_WORD
 from clock_attention.speech.voice.speech import Speech
 from clock_attention.timestamps import Interval
 
-PIXELS_PER_SECOND = 150  # at least; phonemes below that are too narrow to read
+PIXELS_PER_SECOND = 150  # minimum; below it, phonemes are too narrow to read
 MOST_PIXELS_PER_SECOND = 600
 PIXELS_PER_LETTER = 8.5
-WAVEFORM_POINTS = 120  # per second
+WAVEFORM_POINTS = 120  # points per second
 VOWELS = set("æɑAɔWIɛɜiɪOYuʊʌəᵊᵻɐ")
 HINT = "Drag the dots to change when words begin and end, then speak with these times."
 
@@ -33,9 +32,9 @@ HINT = "Drag the dots to change when words begin and end, then speak with these 
 def player(speech: Speech, label: str, plays: str = "", *, again: tuple[str, str] | None = None) -> str:
     """HTML of the web page's player for one utterance. `label` is its accessible name.
 
-    `plays` is "begins" for sound that starts by itself, "continues" for more of what the last player has played.
-    `again` makes the words adjustable: the voice and the decoding that speak them again with the times they were
-    dragged to.
+    `plays` is "begins" for audio that starts automatically, "continues" for audio that extends the last player's.
+    `again` makes the words adjustable: it names the voice and the decoding that speak them again at the times they
+    are dragged to.
     """
     tiers = speech.tiers()
     minimum = round(speech.seconds * pixels_per_second(tiers["words"]))
@@ -44,7 +43,7 @@ def player(speech: Speech, label: str, plays: str = "", *, again: tuple[str, str
         voice, decoding = map(escape, again)
         facts += f' data-voice="{voice}" data-decoding="{decoding}"'
         facts += f' data-frame="{speech.alignment.frame_seconds!r}" data-text="{escape(speech.text)}"'
-        facts += f' data-speech="{token_hex(8)}"'  # tells the page that this is another one
+        facts += f' data-speech="{token_hex(8)}"'  # marks this player as a new one for the scripts
     return f"""
 <figure class="clock-player" aria-label="{escape(label)}">
   <audio controls preload="auto" data-plays="{plays}" src="data:audio/wav;base64,{encoded(speech)}"></audio>
@@ -70,7 +69,7 @@ TOOLS = f"""
 
 
 def pixels_per_second(words: Sequence[Interval]) -> float:
-    """Width of the player's time axis: so many pixels per second that every word fits."""
+    """Scale of the player's time axis: pixels per second, enough for every word to fit."""
     needed = [
         (PIXELS_PER_LETTER * len(word.label) + 6) / (word.end - word.start) for word in words if word.end > word.start
     ]
@@ -78,7 +77,7 @@ def pixels_per_second(words: Sequence[Interval]) -> float:
 
 
 def encoded(speech: Speech) -> str:
-    """The sound of the player as a WAV file in base64."""
+    """The player's audio as a WAV file in base64."""
     buffer = io.BytesIO()
     soundfile.write(buffer, speech.audio, speech.sample_rate, subtype="PCM_16", format="WAV")
     return base64.b64encode(buffer.getvalue()).decode("ascii")
@@ -106,12 +105,12 @@ def waveform(speech: Speech) -> str:
 
 
 def phonemes_of_words(speech: Speech) -> list[int]:
-    """For the player: how many phonemes each word has, which is how many frames it needs at least."""
+    """Number of phonemes in each word of the player, which is the minimum number of frames for it."""
     return list(Counter(word for word in speech.phonemes.word_index if word != NO_WORD).values())
 
 
 def blocks(intervals: Sequence[Interval], seconds: float, least: Sequence[int] = ()) -> str:
-    """The player's row of buttons, one per labelled interval, placed by its share of the time."""
+    """The player's row of buttons, one per labelled interval, positioned by time."""
     return "".join(
         block(interval, seconds, f' data-least="{least[place]}"' if least else "")
         for place, interval in enumerate(intervals)
@@ -120,7 +119,7 @@ def blocks(intervals: Sequence[Interval], seconds: float, least: Sequence[int] =
 
 
 def block(interval: Interval, seconds: float, facts: str) -> str:
-    """HTML of one button of the player: a word or phoneme, placed by its time."""
+    """HTML of one button of the player: a word or phoneme, positioned by its time."""
     start, end, label = interval.start, interval.end, escape(interval.label)
     left, width = 100 * start / seconds, 100 * (end - start) / seconds
     return (
@@ -131,12 +130,12 @@ def block(interval: Interval, seconds: float, facts: str) -> str:
 
 
 def kind(label: str) -> str:
-    """The player's CSS class of a phoneme: vowel or other."""
+    """CSS class of a phoneme in the player: vowel or other."""
     return "vowel" if label.lstrip("ˈˌ") in VOWELS else "other"
 
 
 def grips(words: Sequence[Interval], seconds: float) -> str:
-    """The player's handles at the edges of words, by which a visitor drags them."""
+    """The player's handles for dragging the boundaries of words."""
     return (
         '<div class="clock-grips">'
         + "".join(
@@ -150,7 +149,7 @@ def grips(words: Sequence[Interval], seconds: float) -> str:
 
 
 def edges(words: Sequence[Interval]) -> Iterator[tuple[float, int | str, int | str, str]]:
-    """Times where words of the player end and begin: the time, the word that ends, the one that begins, and a name."""
+    """Word boundaries in the player: time, index of the word that ends, index of the word that begins, and a name."""
     if not words:
         return
     yield words[0].start, "", 0, f"start of {words[0].label}"

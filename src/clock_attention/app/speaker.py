@@ -1,4 +1,4 @@
-"""What the web page asks for: speech, speech again with other times, and dubbed subtitles, each within limits."""
+"""Requests of the web page: speech, speech with changed word times, and dubbed subtitles, each within limits."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ logger = logging.getLogger(__name__)
 
 MOST_CHARACTERS = 600  # about 40 seconds of speech
 LONGEST = 120.0  # seconds of speech
-LONGEST_WORK = 120.0  # seconds that a request may take
+LONGEST_WORK = 120.0  # seconds of computing per request
 LONGEST_TRACK = 300.0  # seconds of dubbed subtitles
 MOST_CUES = 200
 MOST_SUBTITLES = 60_000  # characters
-KEPT = 24  # results whose files can still be downloaded
+KEPT = 24  # most recent results, whose files can still be downloaded
 
 
 class Dubbed(NamedTuple):
-    """Dubbed subtitles as the web page gets them: the report of the cues, and files to download."""
+    """Dubbed subtitles for the web page: the reports on the cues, and files to download."""
 
     reports: list[CueReport]
     seconds: float
@@ -46,14 +46,14 @@ class Dubbed(NamedTuple):
 
 
 class Step(NamedTuple):
-    """All that has been spoken so far for the web page: speech and its figure."""
+    """Speech for the web page so far, and whether it is complete."""
 
     speech: Speech
     complete: bool
 
 
 class Times(NamedTuple):
-    """A text and the times of its words, as a visitor dragged them on the web page, and what had spoken it."""
+    """A text with word times as dragged on the web page, and the voice and decoding that spoke it."""
 
     text: str
     seconds: float
@@ -63,7 +63,7 @@ class Times(NamedTuple):
 
     @classmethod
     def of(cls, given: str) -> Times:
-        """From the page's JSON, which anybody may have written."""
+        """Parse the page's JSON, which is untrusted input."""
         try:
             table = json.loads(given)
             words = [(str(label), float(start), float(end)) for label, start, end in table["words"]]
@@ -77,12 +77,12 @@ class Times(NamedTuple):
 
     @property
     def timeline(self) -> dict[str, Any]:
-        """For `timeline=` of a voice."""
+        """The value for the option `timeline` of a voice."""
         return {"tiers": {"words": self.words}, "seconds": self.seconds}
 
 
 class Speaker:
-    """Serves the web page: checks requests, speaks, keeps the files of the most recent ones."""
+    """Serves the web page: checks requests, speaks, keeps the files of the most recent requests."""
 
     def __init__(
         self,
@@ -92,7 +92,7 @@ class Speaker:
         vocoder: str = "auto",
         most_characters: int = MOST_CHARACTERS,
     ) -> None:
-        """`others`: folders of voices by name that the page offers as well. Each is loaded when it is first chosen."""
+        """`others`: folders of further voices that the page offers, by name. Each is loaded when first selected."""
         self.vocoder = vocoder
         self.most_characters = most_characters
         own = voice.path.resolve()
@@ -103,11 +103,11 @@ class Speaker:
 
     @property
     def voices(self) -> list[str]:
-        """The names of the voices that the page offers; the first one speaks unless another is chosen."""
+        """The names of the voices that the page offers; the first one is the default."""
         return list(dict.fromkeys([*self._loaded, *self._others]))
 
     def decoders(self, voice: str = "") -> dict[str, Voice]:
-        """A voice with each of the decoders that it has, by their names; without a name, the first voice."""
+        """A voice with each of its decoders, by the decoders' names; the default voice if no voice is named."""
         voice = voice or self.voices[0]
         if voice not in self._loaded:
             if voice not in self._others:
@@ -116,30 +116,30 @@ class Speaker:
         return self._loaded[voice]
 
     def decodings(self, voice: str = "") -> list[str]:
-        """The names of a voice's decoders, the usual one first."""
+        """The names of a voice's decoders, the default one first."""
         return list(self.decoders(voice))
 
     def about(self, voice: str = "") -> str:
-        """What listeners should know of a voice: its licence, whose it is, and what that person agreed to."""
+        """What listeners should know about a voice: its licence, its corpus, and its speaker's consent."""
         provenance = next(iter(self.decoders(voice).values())).card.provenance
         consent = f" The speaker's consent: {provenance.consent.rstrip('.')}." if provenance.consent else ""
         return f"The voice's licence: {provenance.licence}. It learned from: {provenance.corpus}.{consent}"
 
     @property
     def cache(self) -> Path:
-        """Where the page keeps its copies of what visitors may download; goes with the rest."""
+        """Folder for the page's copies of downloadable files; deleted together with the others."""
         return self._root / "page"
 
     def close(self) -> None:
         shutil.rmtree(self._root, ignore_errors=True)
 
     def speak(self, text: str, **options: Any) -> Speech:
-        """One text within the limits of the page, with the options of `speak_in_steps`."""
+        """Speak a text within the limits of the page, with the options of `speak_in_steps`."""
         *_, last = self.speak_in_steps(text, **options)
         return last.speech
 
     def adjustable(self, decoding: str, voice: str = "") -> bool:
-        """Whether the words of this decoder's speech can be given other times."""
+        """Whether the word times of this decoder's speech can be changed."""
         chosen = self.decoders(voice)[decoding]
         return isinstance(chosen.model, AlignedModel) and chosen.language.prosody is not None
 
@@ -153,9 +153,9 @@ class Speaker:
         duration: str = "",
         mpr: float | None = None,
     ) -> Iterator[Step]:
-        """All that has been spoken, after each sentence: it can be heard, and whoever waits no longer can leave.
+        """Speak a text; yields all speech so far after each sentence, so that it can play, and be cancelled, early.
 
-        A duration, where there is one, replaces the pace.
+        A duration, if given, replaces the pace.
         """
         length: dict[str, Any] = {"pace": pace}
         if mpr is not None:
@@ -165,7 +165,7 @@ class Speaker:
         return self._stream(text, voice, decoding, length)
 
     def speak_again_in_steps(self, times: Times) -> Iterator[Step]:
-        """The text and times that a player sends after its words have been dragged, exact to the frame."""
+        """Speak the text and word times that a player sends after dragging, exact to the frame."""
         return self._stream(times.text, times.voice, times.decoding, {"timeline": times.timeline})
 
     def _stream(self, text: str, name: str, decoding: str, length: dict[str, Any]) -> Iterator[Step]:
@@ -185,11 +185,11 @@ class Speaker:
             if time.monotonic() > end:
                 raise ValueError(f"This text takes more than {LONGEST_WORK:g} seconds of work: give a shorter one.")
             yield Step(join(pieces, text), complete=len(pieces) == len(request.sentences))
-        if pieces and len(pieces) < len(request.sentences):  # some had nothing that can be read aloud
+        if pieces and len(pieces) < len(request.sentences):  # some sentences had nothing to speak
             yield Step(join(pieces, text), complete=True)
 
     def files(self, speech: Speech) -> tuple[str, str, str]:
-        """Figure, sound and timestamps of a speech; those of older ones disappear."""
+        """Write the figure, audio and timestamps of a speech; the oldest files are deleted."""
         folder = self._folder()
         figure, sound, timestamps = (folder / name for name in ("speech.png", "speech.wav", "speech.TextGrid"))
         speech.plot(figure)
@@ -205,7 +205,7 @@ class Speaker:
         return folder
 
     def dub_in_steps(self, subtitles: str, *, fastest: float, voice: str = "") -> Iterator[tuple[int, int] | Dubbed]:
-        """How many cues of how many are spoken, again and again, and at last the files."""
+        """Dub subtitles; yields (cues done, cues in total) after each cue, and finally the files."""
         if len(subtitles) > MOST_SUBTITLES:
             raise ValueError(f"These subtitles have {len(subtitles):,} characters; the page takes {MOST_SUBTITLES:,}.")
         cues = parse_subtitles(subtitles)
@@ -217,7 +217,7 @@ class Speaker:
             )
         chosen = next((found for name, found in self.decoders(voice).items() if name != AUTOREGRESSIVE), None)
         if chosen is None:
-            raise ValueError("An autoregressive voice cannot promise a duration: subtitles need a parallel one.")
+            raise ValueError("An autoregressive voice cannot guarantee a duration: subtitles need a parallel one.")
         folder = self._folder()
         sound, report, picture = (folder / name for name in ("dubbed.wav", "report.json", "timeline.png"))
         options = DubOptions(vocoder=self.vocoder, delivery=Delivery(fastest=fastest))
@@ -240,13 +240,13 @@ class Speaker:
 
 
 def name_among(others: Container[str], folder: Path) -> str:
-    """The web page's name of a voice in a folder: the folder's, with its parent's where another voice has that name."""
+    """The web page's name for a voice: the name of its folder, with the parent folder if that name is taken."""
     path = folder.absolute()
     return f"{path.parent.name}/{path.name}" if path.name in others else path.name
 
 
 def decoders_of(voice: Voice) -> dict[str, Voice]:
-    """For the web page: a voice as it is, and for autoregressive decoding where it can."""
+    """Decoders of a voice for the web page: its own, and autoregressive decoding if the voice supports it."""
     found = {voice.card.model.decoding: voice}
     if AUTOREGRESSIVE not in found:
         try:
@@ -257,7 +257,7 @@ def decoders_of(voice: Voice) -> dict[str, Voice]:
 
 
 def within_limit(duration: str) -> float:
-    """Seconds of a duration typed on the web page; refused above the page's limit."""
+    """Parse a duration entered on the web page, in seconds; durations above the page's limit are refused."""
     seconds = parse_duration(duration.strip())
     if seconds > LONGEST:
         raise ValueError(f"duration: got {seconds:g} s; the page speaks for {LONGEST:g} s at most")

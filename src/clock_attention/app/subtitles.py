@@ -1,4 +1,4 @@
-"""The web page's player of dubbed subtitles: sound, cues on the time axis, and advice about those that do not fit."""
+"""The web page's player for dubbed subtitles: audio, cues on the time axis, and advice about cues that do not fit."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from clock_attention.speech.dubbing.report import clock, summary
 from clock_attention.speech.dubbing.slot import EMPTY, FAST, IMPOSSIBLE, SPOKEN, CueReport
 
 PIXELS_PER_SECOND = 42
-MOST_SHOWN = 40  # cues that need attention
-LANES = 2  # cues at the same time that are shown below each other
+MOST_SHOWN = 40  # cues in the list of those that need attention
+LANES = 2  # rows for overlapping cues
 CLASSES = {SPOKEN: "spoken", FAST: "fast", EMPTY: "empty", IMPOSSIBLE: "impossible"}
 
 FILE_CHOICE = """
@@ -40,7 +40,7 @@ The tickets, the bags and the dog are still upstairs.
 
 
 def progress(finished: int, total: int) -> str:
-    """HTML of the web page while subtitles are dubbed: how many cues are done."""
+    """HTML of the web page's progress bar while subtitles are dubbed."""
     return (
         f'<div class="clock-progress" role="status"><progress max="{total}" value="{finished}"></progress>'
         f"<span>{finished} of {total} cues</span></div>"
@@ -48,7 +48,7 @@ def progress(finished: int, total: int) -> str:
 
 
 def dubbed_player(dubbed: Dubbed, fastest: float) -> str:
-    """HTML of the web page's player of dubbed subtitles; the scripts of the other players serve it, too."""
+    """HTML of the web page's player for dubbed subtitles; it uses the same scripts as the other players."""
     minimum = round(dubbed.seconds * PIXELS_PER_SECOND)
     return f"""
 <figure class="clock-player clock-dubbed" aria-label="Dubbed subtitles">
@@ -64,7 +64,7 @@ def dubbed_player(dubbed: Dubbed, fastest: float) -> str:
 
 
 def encoded(path: str) -> str:
-    """The dubbed sound for the web page's player as FLAC in base64, which is exact and half as large as WAV."""
+    """The dubbed audio for the web page's player as FLAC in base64: lossless, and half the size of WAV."""
     wave, rate = soundfile.read(path, dtype="int16")
     buffer = io.BytesIO()
     soundfile.write(buffer, wave, rate, subtype="PCM_16", format="FLAC")
@@ -72,7 +72,7 @@ def encoded(path: str) -> str:
 
 
 def ruler(seconds: float) -> str:
-    """The time ruler above the cues in the web page's player of dubbed subtitles."""
+    """The time ruler above the cues in the web page's player for dubbed subtitles."""
     step = 5 if seconds > 20 else 1
     return (
         '<div class="clock-ruler" aria-hidden="true">'

@@ -1,1 +1,1 @@
-"""Every `clock-attention …` command, and what they share: the terminal."""
+"""All `clock-attention …` commands, and the terminal output they share."""

@@ -107,17 +107,17 @@ def align(
 
 
 def lexicon_digest(path: Path | None) -> str:
-    """For `align`: the hash of a lexicon that can be read; of others, opening the aligner says what is wrong."""
+    """Hash of a readable lexicon, for `align`; if it is not readable, opening the aligner reports what is wrong."""
     return hashlib.sha256(path.read_bytes()).hexdigest() if path is not None and path.is_file() else ""
 
 
 def opener(model: Path | None, lexicon: Path | None) -> partial[Aligner]:
-    """For `align`: a function that opens the aligner, here and in other processes."""
+    """A function that opens the aligner of `align`, here and in other processes."""
     return partial(open_aligner, model, lexicon)
 
 
 def open_aligner(model: Path | None, lexicon: Path | None) -> Aligner:
-    """For `align`: the aligner that --model and --lexicon name."""
+    """Open the aligner that --model and --lexicon of `align` name."""
     from clock_attention.speech.aligner import Aligner
     from clock_attention.speech.text.lexicon import load_lexicon
     from clock_attention.speech.text.phonemizers import phonemizer
@@ -131,7 +131,7 @@ def open_aligner(model: Path | None, lexicon: Path | None) -> Aligner:
 
 
 def known_format(name: str) -> str:
-    """For `align`: the file format that --format names, in any case."""
+    """The file format that --format of `align` names, in upper or lower case."""
     known = {suffix.lower().lstrip("."): suffix for suffix in FORMATS}
     try:
         return known[name.lower().lstrip(".")]
@@ -141,7 +141,7 @@ def known_format(name: str) -> str:
 
 
 def only_recording(audio: Path, text: str | None, text_file: Path | None) -> Recording:
-    """For `align` with one recording: the audio and its text, from --text, --text-file or beside it."""
+    """The single recording of `align`: the audio and its text, from --text, --text-file or a file beside it."""
     from clock_attention.speech.aligner.recordings import read_transcript, transcript_of
     from clock_attention.speech.corpus.recording_checks import Recording
 
@@ -165,7 +165,7 @@ def only_recording(audio: Path, text: str | None, text_file: Path | None) -> Rec
 
 
 def only_job(recording: Recording, out: Sequence[Path], suffixes: Sequence[str], plot: Path | None) -> AlignmentJob:
-    """For `align` with one recording: its output files, all checked before anything is done."""
+    """The job of `align` with one recording: its output files, all checked before any work is done."""
     from clock_attention.speech.aligner.alignment_files import check_format
     from clock_attention.speech.aligner.alignment_jobs import AlignmentJob
     from clock_attention.speech.audio.figure_panels import check_figure_path
@@ -206,7 +206,7 @@ def align_file(job: AlignmentJob, opened: partial[Aligner], *, adapt: bool, opti
 
 
 def warn_of(aligned: AlignedRecording, threshold: float) -> None:
-    """Warnings of `align`: where text and recording differ."""
+    """Print the warnings of `align`: where text and recording differ."""
     if not aligned.fits:
         warn(f"the text does not fit the recording (score {aligned.score:.2f}, expected at least {threshold:.2f})")
     for flag in aligned.flags[:SHOWN]:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def folder_of(out: Sequence[Path]) -> Path | None:
-    """For `align` with many recordings: the one folder that -o names."""
+    """The single output folder that -o names, for `align` with many recordings."""
     if len(out) > 1:
         raise ValueError("-o: got several, expected one folder, and formats with --format")
     if out and out[0].suffix.lower() in [suffix.lower() for suffix in FORMATS]:
@@ -40,7 +40,7 @@ def align_folder(
     overwrite: bool,
     jobs: int | None,
 ) -> int:
-    """Align every recording of a folder that can be; returns the number of those that could not."""
+    """Align all recordings of a folder; returns the number of those that could not be aligned."""
     from clock_attention.files import locked, make_folder
     from clock_attention.speech.aligner.alignment_jobs import FAILED, TABLE, Outcome, Table, align_all, default_workers
     from clock_attention.speech.aligner.recordings import find_recordings
@@ -57,7 +57,7 @@ def align_folder(
             table.append(Outcome(rejection.id, FAILED, reason=rejected(rejection)))
         left = [job for job in todo if overwrite or not table.is_done(job, options)]
         workers = jobs or default_workers()
-        aligner = opened() if left else None  # here too: a fault of the model is reported once, and first
+        aligner = opened() if left else None  # here too: a problem with the model is reported once, and first
         if adapt and aligner is not None:
             aligner = adapted(aligner, found.recordings)
             workers = 1
@@ -73,7 +73,7 @@ def align_folder(
 def jobs_of(
     recordings: Sequence[Recording], out: Path | None, suffixes: Sequence[str], plot: Path | None
 ) -> list[AlignmentJob]:
-    """For `align` with many recordings: output files, named after the recordings, beside them or in a folder."""
+    """Jobs of `align` with many recordings: output files are named after the recordings, beside them or in a folder."""
     from clock_attention.speech.aligner.alignment_jobs import AlignmentJob
 
     jobs = []
@@ -88,7 +88,7 @@ def jobs_of(
 
 
 def rejected(rejection: Rejection) -> str:
-    """For `align` with many recordings: why one was rejected, as a row of the table says it."""
+    """Why `align` with many recordings rejected one, as text for a row of the table."""
     return rejection.detail if rejection.reason == "no transcript" else f"{rejection.reason}: {rejection.detail}"
 
 

@@ -26,7 +26,7 @@ def check_not_an_input(path: Path) -> None:
 
 
 def adapted(aligner: Aligner, recordings: Sequence[Recording]) -> Aligner:
-    """The aligner of `align --adapt`: adapted to the recordings, or to an hour of them, if readable."""
+    """The aligner of `align --adapt`: adapted to the readable recordings, or to an hour of them."""
     from clock_attention.speech.aligner.features import RATE
     from clock_attention.speech.audio.sound_reading import audio_seconds
 

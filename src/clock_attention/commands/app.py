@@ -34,7 +34,7 @@ def app(
         first, others = Voice.load(voice), shipped_voices()
         speaker = Speaker(first, others=others, vocoder=vocoder, most_characters=most_characters)
         with closing(speaker):
-            # Loads and compiles everything, and says what is wrong with the vocoder, before the first visitor comes.
+            # Loads and compiles everything, and reports problems with the vocoder, before the first visitor arrives.
             speaker.files(speaker.speak("Ready.", decoding=speaker.decodings()[0]))
             options = {**LOOK, **guarded(host, allow_host or [])}
             page(speaker).launch(server_port=port, inbrowser=browser, **options)

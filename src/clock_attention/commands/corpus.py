@@ -235,7 +235,7 @@ def align(
 
 
 def shortened(text: str) -> str:
-    """For the tables of `corpus`: a text of at most 60 characters."""
+    """A text shortened to at most 60 characters, for the tables of `corpus`."""
     return text if len(text) <= 60 else text[:59] + "…"
 
 
@@ -251,7 +251,7 @@ def name(
 
 
 def check_speaker(name: str) -> None:
-    """For `corpus`: refuse a speaker's name that a table or a terminal could misread."""
+    """Reject a speaker's name that a table or a terminal could misread, for `corpus`."""
     if name and (fault := id_fault(name)):
         raise ValueError(f"speaker {name!r}: expected a plain name ({fault})")
 
@@ -312,7 +312,7 @@ def stats(
 
 
 def show_speakers(store: FeatureStore, statistics: CorpusStatistics) -> None:
-    """For `corpus stats`: hours, pace and pitch of the speakers, where the store names them."""
+    """Print hours, pace and pitch of the speakers, if the store names them, for `corpus stats`."""
     if not statistics.speakers:
         return
     table = Table()

@@ -13,7 +13,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from clock_attention.commands.terminal import one_line_errors
 
-MOST_SHOWN = 12  # faults on the terminal; the report has all
+MOST_SHOWN = 12  # problems shown on the terminal; the report has all
 
 
 class Overlaps(str, Enum):
@@ -98,7 +98,7 @@ def dub(
 
 
 def show(console: Any, lines: list[str], last: str) -> None:
-    """Print the report of `dub`: cues that need attention, up to a number, and the counts."""
+    """Print the report of `dub`: the first cues that need attention, and the counts."""
     more = len(lines) - 1 - MOST_SHOWN
     shown = [
         *lines[: MOST_SHOWN + 1],

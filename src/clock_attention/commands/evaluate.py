@@ -153,7 +153,7 @@ def sweep(
 
 
 def use_threads(threads: int | None) -> None:
-    """Set torch's threads to what --threads of `evaluate` says."""
+    """Set the number of torch's threads to the --threads of `evaluate`."""
     if threads:
         import torch
 
@@ -183,7 +183,7 @@ def open_session(
     predictors: Sequence[str] | None,
     **options: Any,
 ) -> Session:
-    """For `evaluate` and `sweep`: the session with the vocoder and recognizers that the options name."""
+    """Open the session of `evaluate` and `sweep` with the vocoder and recognizers that the options name."""
     from clock_attention.evaluation.pipeline.chain import ChainSpec
     from clock_attention.evaluation.pipeline.session import Session, shared_mel
 
@@ -195,7 +195,7 @@ def show(evaluations: Sequence[Evaluation], differences: bool = True) -> None:
     """Print the tables of `evaluate`: error rates, alignment, differences."""
     from clock_attention.evaluation.report.tables import alignment_table, difference_table, score_table, sound_table
 
-    # Files and pipes are no narrower than a table needs.
+    # Files and pipes are at least as wide as a table needs.
     wide = console if console.is_terminal else Console(file=console.file, width=200, emoji=False, markup=False)
     for title, (header, *rows) in (
         ("Recognition", score_table(evaluations)),

@@ -1,4 +1,4 @@
-"""`clock-attention experiment`."""
+"""`clock-attention experiment`: the paper's experiment, from corpora to report."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def experiment(
 
 
 def named_folders(texts: Sequence[str], option: str) -> dict[str, Path]:
-    """For `experiment`: NAME=FOLDER options as folders by name."""
+    """Parse NAME=FOLDER options of `experiment` into folders by name."""
     folders = {}
     for text in texts:
         name, equals, folder = text.partition("=")
@@ -101,7 +101,7 @@ def named_folders(texts: Sequence[str], option: str) -> dict[str, Path]:
 
 
 def show_plan(planned: Experiment) -> None:
-    """Print the plan of `experiment`: stages, what is left of each, and the commands that do the same."""
+    """Print the plan of `experiment`: stages, what is left of each, and the equivalent commands."""
     from clock_attention.evaluation.experiment.journal import changed, refuse_other_options
     from clock_attention.evaluation.pipeline.progress import duration
 
@@ -125,7 +125,7 @@ def show_plan(planned: Experiment) -> None:
 
 
 def as_command(job: StageJob) -> list[str]:
-    """The `clock-attention` command line that does the same as a job of the experiment."""
+    """The `clock-attention` command line equivalent to a job of the experiment."""
     from clock_attention.evaluation.experiment import jobs
 
     match job:
@@ -161,7 +161,7 @@ def repeated(option: str, values: Sequence[object]) -> list[str]:
     return [part for value in values for part in (option, str(value))]
 
 
-UNIMPORTANT = ("--workers", "--threads", "--lists")  # options that change no result; what is in the lists does
+UNIMPORTANT = ("--workers", "--threads", "--lists")  # options that do not change results; the contents of the lists do
 
 
 def journal_of(planned: Experiment) -> Journal:
@@ -178,7 +178,7 @@ def journal_of(planned: Experiment) -> Journal:
 
 
 def essence(arguments: Sequence[str]) -> list[str]:
-    """A command line of an old experiment without the options that only say how it is to be run."""
+    """A command line of an old experiment without the options that only affect how it is run."""
     kept: list[str] = []
     places = iter(arguments)
     for argument in places:

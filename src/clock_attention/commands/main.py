@@ -119,7 +119,7 @@ class LazyGroup(TyperGroup):
 
 
 def load(name: str) -> Any:
-    """Import a sub-command; says what to install where it needs something that is missing."""
+    """Import a sub-command; says what to install if a dependency is missing."""
     module, attribute, _, extra = COMMANDS[name]
     try:
         found = getattr(import_module(module), attribute)
@@ -165,7 +165,7 @@ def main() -> None:
         app()
     except SystemExit as end:
         if sys.argv[1:2] == ["speak"] and isinstance(end.code, int):
-            # All files are closed; taking torch and ONNX Runtime apart in order takes a third of a second more.
+            # All files are closed; an orderly shutdown of torch and ONNX Runtime takes another third of a second.
             sys.stdout.flush()
             sys.stderr.flush()
             os._exit(end.code)

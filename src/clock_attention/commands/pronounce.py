@@ -40,7 +40,7 @@ def pronounce(
 
 
 def read_rows(text: str, lexicon: Path | None, name: str) -> list[dict[str, Any]]:
-    """For `pronounce`: each sentence with its text, tokens and phonemes."""
+    """Sentences of `pronounce`, each with its text, tokens and phonemes."""
     from clock_attention.speech.text.lexicon import load_lexicon
     from clock_attention.speech.text.phonemes import UnreadableTextError, Word
     from clock_attention.speech.text.phonemizers import phonemizer as phonemizer_named
@@ -69,7 +69,7 @@ def read_rows(text: str, lexicon: Path | None, name: str) -> list[dict[str, Any]
 
 
 def sentence_table(sentence: dict[str, Any]) -> Table:
-    """For `pronounce`: the table of one sentence, one row a token."""
+    """The table of one sentence for `pronounce`, one row per token."""
     table = Table("written", "kind", "spoken", "phonemes", title=Text(sentence["sentence"]), title_justify="left")
     for token in sentence["tokens"]:
         phonemes = " ".join("".join(word) for word in token["phonemes"])

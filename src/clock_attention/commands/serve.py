@@ -87,14 +87,14 @@ def serve(
 
 
 def speaking(name: str, voice: Voice) -> Iterator[tuple[str, Voice]]:
-    """For `serve`: a voice by its name and, where it has several speakers, each of them as NAME:SPEAKER."""
+    """A voice of `serve` by its name and, if it has several speakers, each of them as NAME:SPEAKER."""
     yield name, voice
     for speaker in voice.speakers:
         yield f"{name}:{speaker}", voice.with_speaker(speaker)
 
 
 def api_key(file: Path | None) -> str | None:
-    """For `serve`: the key that clients must send, from a file, else from the environment."""
+    """The API key that clients of `serve` must send, from a file, else from the environment."""
     try:
         key = os.environ.get(KEY) if file is None else file.read_text("utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:
@@ -105,5 +105,5 @@ def api_key(file: Path | None) -> str | None:
 
 
 def body_limit(characters: int) -> int:
-    """For `serve`: bytes of a request with a text of so many characters, all of them escaped, and its options."""
+    """Largest request to `serve` in bytes: a text of this many characters, all of them escaped, and its options."""
     return max(ServerLimits.body, 12 * characters + 16 * 1024)

@@ -130,7 +130,7 @@ def speak(
 
 
 def wanted_text(text: str | None, file: Path | None) -> str:
-    """For `speak`: the text from the command line, a file, or standard input."""
+    """The text of `speak`, from the command line, a file, or standard input."""
     if file is not None and text is not None:
         raise ValueError("got a text and --file: choose one")
     if text is not None and text != PIPE:
@@ -146,7 +146,7 @@ def wanted_text(text: str | None, file: Path | None) -> str:
 
 
 def decoded(content: bytes, name: str) -> str:
-    """For `speak`: bytes of a file or of standard input as UTF-8 text, or an error that names it."""
+    """Decode bytes of a file or of standard input as UTF-8 text for `speak`; errors name the source."""
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -155,7 +155,7 @@ def decoded(content: bytes, name: str) -> str:
 
 @contextmanager
 def quick_loading() -> Iterator[None]:
-    """For `speak`: garbage collection off during imports, which saves a second, half of it at exit."""
+    """Turn off garbage collection during the imports of `speak`, which saves a second, half of it at exit."""
     gc.disable()
     try:
         yield
@@ -166,7 +166,7 @@ def quick_loading() -> Iterator[None]:
 
 @contextmanager
 def progress(console: Console, sentences: int) -> Iterator[Any]:
-    """For `speak`: a progress bar over sentences, for texts that have several; call what it yields after each."""
+    """Progress bar of `speak` over sentences, for texts that have several; call what it yields after each."""
     columns = (
         TextColumn("speaking"),
         BarColumn(),

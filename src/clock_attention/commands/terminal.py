@@ -14,7 +14,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
-# ":x:" in a file name is not an emoji, and "[/b]" in an id is no markup.
+# ":x:" in a file name is not an emoji, and "[/b]" in an id is not markup.
 console = Console(emoji=False, markup=False)
 complaints = Console(stderr=True, emoji=False, markup=False)  # standard output is for results
 
@@ -36,7 +36,7 @@ def warn(line: str) -> None:
 
 @contextmanager
 def clear_errors() -> Iterator[None]:
-    """For commands: user errors and Ctrl-C end with one sentence on the terminal instead of a traceback."""
+    """Make user errors and Ctrl-C end a command with one sentence on the terminal instead of a traceback."""
     try:
         yield
     except (ValueError, OSError, ImportError) as error:
@@ -49,7 +49,7 @@ def clear_errors() -> Iterator[None]:
 
 @contextmanager
 def option(name: str) -> Iterator[None]:
-    """For commands: an error about an argument as one about the command-line option that gave it."""
+    """Report an error about an argument as one about the command-line option that set it."""
     try:
         yield
     except (ValueError, OSError) as error:
@@ -58,7 +58,7 @@ def option(name: str) -> Iterator[None]:
 
 @contextmanager
 def bar(what: str, total: float) -> Iterator[Any]:
-    """A progress bar on the terminal; call what it yields with how much is done."""
+    """A progress bar on the terminal; call what it yields with the amount done."""
     columns = (TextColumn(what), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
     with Progress(*columns, console=complaints, transient=True, disable=not complaints.is_terminal) as progress:
         task = progress.add_task(what, total=total)
@@ -67,7 +67,7 @@ def bar(what: str, total: float) -> Iterator[Any]:
 
 @contextmanager
 def one_line_errors(console: Console) -> Iterator[None]:
-    """For commands: mistakes end with one sentence on the terminal, and warnings are one line each."""
+    """Make errors end a command with one sentence on the terminal, and print warnings as one line each."""
 
     def say(kind: str, message: object, style: str) -> None:
         line = " ".join(str(message).split())

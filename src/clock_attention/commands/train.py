@@ -90,7 +90,7 @@ def train(
 def chosen_config(
     preset: str | None, changes: list[str], out: Path, resume: bool, start: Start | None = None
 ) -> RunConfig:
-    """For `train`: the preset with --set changes; a resumed run has its stored configuration, changed.
+    """Configuration of `train`: the preset with --set changes, or the stored one of a resumed run with changes.
 
     A run that starts from a voice has the voice's model.
     """
@@ -109,7 +109,7 @@ def chosen_config(
 
 
 def say_what_changed(out: Path, config: RunConfig) -> None:
-    """For `train`: options of training that a resumed run had otherwise; a --preset given again replaces them all."""
+    """Print the training options that `train` changes in a resumed run; a --preset given again replaces them all."""
     from clock_attention.speech.training.run import RunDescription
 
     if not (out / "run.json").exists():
@@ -197,7 +197,7 @@ def require_consent(run: Path, consent: str | None) -> None:
 
 
 def one_of(voice: Voice, speaker: str | None) -> Voice:
-    """For `export`: the voice of one speaker, who must be named where there are several."""
+    """The voice of one speaker for `export`; the speaker must be named if there are several."""
     if speaker is not None:
         return voice.with_speaker(speaker)
     if voice.speakers:
@@ -210,7 +210,7 @@ def one_of(voice: Voice, speaker: str | None) -> Voice:
 def write_runtime(
     source: str, target: Path, licence: str, checkpoint: str, vocoder: str, speaker: str | None = None
 ) -> str:
-    """For `export --runtime`: export a voice or a run for the runtime without torch; returns the message."""
+    """Export a voice or a run for the runtime without torch (`export --runtime`); returns the message."""
     try:
         from clock_attention.runtime.export import export_runtime
     except ModuleNotFoundError as error:
@@ -224,7 +224,7 @@ def write_runtime(
 
 
 def write_onnx(source: str, target: Path, licence: str, checkpoint: str, speaker: str | None = None) -> str:
-    """For `export` to .onnx: export a voice or a run; returns the message for the user."""
+    """Export a voice or a run to .onnx (`export --onnx`); returns the message for the user."""
     try:
         from clock_attention.speech.voice.onnx_export import export_onnx
     except ModuleNotFoundError as error:

@@ -1,4 +1,4 @@
-"""`clock-attention vocoder …`."""
+"""`clock-attention vocoder …`: train and distil the small vocoder."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`clock-attention voice …` and `clock-attention voices`: make voices of recordings, and list those there are."""
+"""`clock-attention voice …` and `clock-attention voices`: make voices from recordings, and list all voices."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def create(
 
 
 class StageLines:
-    """For `voice create`: one line a stage, on a terminal a bar with the time left; training shows its own."""
+    """Progress of `voice create`: a line per stage, on a terminal a bar with the time left; training shows its own."""
 
     def __init__(self) -> None:
         self.stage = ""
@@ -149,7 +149,7 @@ class StageLines:
             self.bar.update(self.bar.task_ids[0], completed=done, total=of or None)
 
     def warn(self, warning: str) -> None:
-        self.end_bar()  # which would be drawn over it
+        self.end_bar()  # which would overwrite the warning
         say(f"note: {warning}")
 
     def end_bar(self) -> None:
@@ -161,7 +161,7 @@ class StageLines:
 
 
 def stage_bar(name: str) -> Progress | None:
-    """The bar of a stage of `voice create`. None where its name is all that is shown."""
+    """Progress bar of a stage of `voice create`. None if only its name is shown."""
     title = f"{STAGES.index(name) + 1} of {len(STAGES)}: {DOING[name]}"
     if name == "train" or not console.is_terminal:  # there is room for one bar, and training has its own
         say(title)
@@ -203,7 +203,7 @@ def voices(
 
 
 def described(card: VoiceCard, path: Path) -> tuple[str, ...]:
-    """For `voices`: one voice as a row of the table, with licence and measures."""
+    """One voice as a row of the table of `voices`, with licence and measures."""
     measures = card.measures or {}
     if not (path / WEIGHTS).is_file():
         raise VoiceError(f"{path}: {WEIGHTS} is missing; export the voice again")
@@ -219,6 +219,6 @@ def described(card: VoiceCard, path: Path) -> tuple[str, ...]:
 
 
 def origin(card: VoiceCard) -> str:
-    """What a voice learned from: each corpus once, and the voice that its training began with."""
+    """What a voice learned from: each corpus once, and the voice that its training started from."""
     corpora = " + ".join(dict.fromkeys(card.provenance.corpus.split(" + ")))
     return corpora if card.provenance.start is None else f"{corpora}; fine-tuned from {card.provenance.start}"

@@ -1,1 +1,1 @@
-"""Intelligibility of a voice: prompts, recognizers, word error rates with intervals."""
+"""Evaluation of voices: prompts, recognizers, word error rates with confidence intervals."""

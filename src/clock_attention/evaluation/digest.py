@@ -1,4 +1,4 @@
-"""Keys and fingerprints: a short hash of anything that JSON can write."""
+"""Keys and fingerprints: a short hash of any JSON-serializable value."""
 
 from __future__ import annotations
 
@@ -8,6 +8,6 @@ from typing import Any
 
 
 def digest(*parts: Any) -> str:
-    """A short hash of anything that JSON can write; dictionaries in any order. For keys and fingerprints."""
+    """Short hash of JSON-serializable values, for keys and fingerprints; dictionary order does not matter."""
     text = json.dumps(parts, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:32]

@@ -1,4 +1,4 @@
-"""Sentences to speak and score: CMU ARCTIC, the Harvard sentences, any text file, and our own list of hard cases."""
+"""Prompts to speak and score: CMU ARCTIC, the Harvard sentences, any text file, and our own list of hard cases."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ ARCTIC_LINE = re.compile(r'^\(\s*(\S+)\s+"(.*)"\s*\)$')
 IDENTIFIED = re.compile(r"^[^\s|]*\s*\|")  # an id has no spaces; "Press the | key." is a sentence
 
 
-LISTS = Path("data/prompts")  # where downloaded lists are kept
+LISTS = Path("data/prompts")  # folder of downloaded lists
 SHORT_NAMES = {"arctic": "cmu_arctic", "cmu_arctic": "cmu_arctic", "harvard": "harvard"}
 
 
 @dataclass(frozen=True)
 class Prompt:
-    """A sentence to speak. `group` names the list it comes from, and within the hard list the kind of difficulty."""
+    """A sentence to speak. `group` is the list it comes from; for the hard list, also the kind of difficulty."""
 
     id: str
     text: str
@@ -34,10 +34,10 @@ class Prompt:
 
 
 def read_prompts(path: str | Path) -> list[Prompt]:
-    """A file of prompts: festvox's `cmuarctic.data`, `id|text` lines, or plain text with one sentence a line."""
+    """Read a file of prompts: festvox's `cmuarctic.data`, `id|text` lines, or plain text with one sentence per line."""
     path = Path(path)
     try:
-        lines = path.read_text("utf-8-sig").split("\n")  # texts may hold what splitlines takes for the end of a line
+        lines = path.read_text("utf-8-sig").split("\n")  # texts may contain what splitlines treats as line ends
     except FileNotFoundError:
         raise FileNotFoundError(f"no file of prompts at {path}: give a text file with one sentence a line") from None
     except IsADirectoryError:
@@ -50,13 +50,13 @@ def read_prompts(path: str | Path) -> list[Prompt]:
     seen: set[str] = set()
     for prompt in prompts:
         if prompt.id in seen:
-            raise ValueError(f"{path}: the id {prompt.id!r} occurs twice; results are kept by id")
+            raise ValueError(f"{path}: the id {prompt.id!r} occurs twice; ids must be unique")
         seen.add(prompt.id)
     return prompts
 
 
 def parse(lines: Iterable[str], group: str) -> list[Prompt]:
-    """Prompts of a text: blank lines and comments (`#`) are left out; sentences without an id get their line number."""
+    """Parse the lines of a list of prompts: skips blank lines and comments (`#`); default ids have the line number."""
     prompts = []
     for number, line in enumerate(lines, start=1):
         line = line.strip()
@@ -88,22 +88,22 @@ def hard_prompts() -> list[Prompt]:
 def load_prompts(
     names: Sequence[str], *, subset: int | None = None, seed: int = 0, folder: str | Path = LISTS
 ) -> list[Prompt]:
-    """Prompts of lists by name: a text file, "arctic", "harvard", "hard", or the utterances of a corpus.
+    """Load the prompts of lists by name: a text file, "arctic", "harvard", "hard", or the utterances of a corpus.
 
     Args:
-        names: "arctic" and "harvard" are looked for in `folder` and fetched if they are not there; "valid:CORPUS" and
+        names: "arctic" and "harvard" are read from `folder`, and downloaded if they are missing; "valid:CORPUS" and
             "test:CORPUS" are the held-out utterances of a feature store.
-        subset: so many of them, stratified, the same for the same seed.
+        subset: size of a stratified subset, the same for the same seed.
     """
     prompts = [prompt for name in names for prompt in named_prompts(name, Path(folder))]
     for first, second in pairwise(sorted(prompts, key=lambda prompt: prompt.id)):
         if first.id == second.id:
-            raise ValueError(f"the id {first.id!r} occurs in {first.group} and in {second.group}; results go by id")
+            raise ValueError(f"the id {first.id!r} occurs in {first.group} and in {second.group}; ids must be unique")
     return prompts if subset is None or subset >= len(prompts) else stratified(prompts, subset, seed)
 
 
 def named_prompts(name: str, folder: Path) -> list[Prompt]:
-    """Prompts of one list by name."""
+    """Load the prompts of one list by name."""
     if name in SHORT_NAMES:
         return read_prompts(fetch_prompts(SHORT_NAMES[name], folder))
     if name == "hard":
@@ -115,7 +115,7 @@ def named_prompts(name: str, folder: Path) -> list[Prompt]:
 
 
 def held_out_prompts(corpus: Path, split: str) -> list[Prompt]:
-    """Prompts that are a corpus's utterances which training has not seen."""
+    """Prompts from the held-out utterances of a corpus."""
     from clock_attention.speech.corpus.store import FeatureStore
 
     store = FeatureStore.open(corpus)
@@ -126,14 +126,14 @@ def held_out_prompts(corpus: Path, split: str) -> list[Prompt]:
 
 
 def stratified(prompts: Sequence[Prompt], size: int, seed: int = 0) -> list[Prompt]:
-    """`size` prompts in their original order, each group and each length of sentence represented by its share.
+    """Draw `size` prompts, in their original order, with groups and sentence lengths represented proportionally.
 
     Prompts are ordered by group and length and cut into `size` equal strata; one prompt is drawn from each.
     """
     if not 1 <= size <= len(prompts):
         raise ValueError(f"cannot draw {size} of {len(prompts)} prompts")
     draw = random.Random(f"stratified:{seed}")
-    # Ties in length are shuffled, or neighbours in the file would always share a stratum.
+    # Ties in length are shuffled; otherwise neighbours in the file would always share a stratum.
     ranked = sorted(range(len(prompts)), key=lambda i: (prompts[i].group, len(prompts[i].text.split()), draw.random()))
     edges = [round(stratum * len(prompts) / size) for stratum in range(size + 1)]
     chosen = [draw.choice(ranked[low:high]) for low, high in pairwise(edges)]
@@ -142,7 +142,7 @@ def stratified(prompts: Sequence[Prompt], size: int, seed: int = 0) -> list[Prom
 
 @dataclass(frozen=True)
 class PublishedList:
-    """A published list of prompts: where it is downloaded from and how it is read."""
+    """A published list of prompts: its URL, size, licence, and parser."""
 
     url: str
     size: int
@@ -151,7 +151,7 @@ class PublishedList:
 
 
 class ListItems(HTMLParser):
-    """Parser of a downloaded list of prompts: text of its <li> elements, which need not be closed."""
+    """HTML parser for a downloaded list of prompts: collects the text of <li> elements, which need not be closed."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -173,13 +173,13 @@ class ListItems(HTMLParser):
 
 
 def arctic_lines(page: str) -> list[str]:
-    """Prompts in festvox's file of the CMU ARCTIC sentences, as `id|text` lines."""
+    """Extract the prompts from festvox's file of the CMU ARCTIC sentences, as `id|text` lines."""
     found = (ARCTIC_LINE.match(line.strip()) for line in page.splitlines())
     return [f"{one[1]}|{one[2]}".replace('\\"', '"') for one in found if one]
 
 
 def harvard_lines(page: str) -> list[str]:
-    """Prompts in the web page of the Harvard sentences."""
+    """Extract the prompts from the web page of the Harvard sentences."""
     parser = ListItems()
     parser.feed(page)
     return [text for item in parser.items if (text := " ".join(item.split()))]

@@ -1,8 +1,8 @@
-"""Clocks in Hugging Face's generation cache: a cache layer that also remembers how far the target clock has run.
+"""Clocks in Hugging Face's generation cache: a cache layer that also stores how far the target clock has run.
 
-The cross-attention's entry of an `EncoderDecoderCache` holds projected keys and values. A causal clock needs three
-things more: what has elapsed, the last feature and the number of steps (`ClockState`). Kept in the same layer, they
-follow beam search and every other reordering of the batch.
+The cross-attention's entry of an `EncoderDecoderCache` holds projected keys and values. A causal clock also needs the
+elapsed time, the last feature and the number of steps (`ClockState`). Kept in the same layer, they follow beam search
+and every other reordering of the batch.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from clock_attention.streaming import ClockState
 class ClockCacheLayer(DynamicLayer):
     """Keys and values of one cross-attention, and the clock of its target.
 
-    The first pass over the target is kept as it is (`seen`) and only turned into a state if another step follows: in
-    training, where a cache is made but never used, that costs nothing.
+    The queries of the first pass are kept unchanged (`seen`) and only converted to a clock state if another step
+    follows. In training, where a cache is created but never used, this costs nothing.
     """
 
     def __init__(self, **kwargs: Any) -> None:
@@ -30,7 +30,7 @@ class ClockCacheLayer(DynamicLayer):
         self.steps = 0
 
     def pick(self, items: Tensor) -> None:
-        """Keep these items of the batch, in this order and with repetitions."""
+        """Select these batch items for the clock, in this order; items may repeat."""
         if self.seen is not None:
             self.seen = self.seen[items.to(self.seen.device)]
         if self.state is not None:
@@ -55,10 +55,10 @@ class ClockCacheLayer(DynamicLayer):
 
 
 def clock_layer(cache: Any, layer: int | None, new_steps: int) -> ClockCacheLayer:
-    """The layer of this cache that carries clocks, put there before the first step.
+    """The layer of this cache that holds clocks, created before the first step.
 
     Args:
-        cache: what the model hands to its cross-attention as `past_key_values`.
+        cache: the value that the model passes to its cross-attention as `past_key_values`.
         layer: the cross-attention's `layer_idx`.
         new_steps: target steps in this call, already in the self-attention's cache.
     """
@@ -82,6 +82,6 @@ def clock_layer(cache: Any, layer: int | None, new_steps: int) -> ClockCacheLaye
     if found.steps != expected:
         raise ValueError(
             f"past_key_values: the self-attention remembers {expected} steps, the clock has run {found.steps}; a clock "
-            "cannot be turned back, so caches cannot be cropped (assisted and speculative decoding)"
+            "cannot run backwards, so caches cannot be cropped (assisted and speculative decoding)"
         )
     return found

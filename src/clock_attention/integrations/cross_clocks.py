@@ -1,4 +1,4 @@
-"""The part that a Hugging Face cross-attention gets: its clocks, with what they learn and how they run."""
+"""The clocks of a Hugging Face cross-attention: a submodule with their parameters and options."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ class CrossClocks(nn.Module):
     """Causal clocks for one cross-attention, between its projections and its output.
 
     Args:
-        heads: of the attention.
+        heads: number of attention heads.
         pace: target steps per source step; a buffer, saved with the model.
         logit_scale: "learned" (one positive number per head, starting at 1) or a constant.
-        content: True adds the attention's own scaled dot products to the logits: what it compared before becomes the
-            evidence, and the clocks the prior. False: the clocks alone.
+        content: True adds the attention's own scaled dot products to the logits: they become the evidence, and the
+            clocks the prior. False: clocks only.
         phi, variance, log_variance_term, causal_norm, eps, impl: see `ClockOptions`; `phi` by name.
     """
 
@@ -70,15 +70,15 @@ class CrossClocks(nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Sharpness 1 for every head, and the pace that was given."""
-        # torch's initialisers, which transformers makes skip what a checkpoint has filled already
+        """Reset the clocks: sharpness 1 for every head, and the pace given at construction."""
+        # torch's initialisers: transformers patches them to skip parameters already loaded from a checkpoint
         nn.init.constant_(self.pace, self.first_pace)
         if self.log_scale is not None:
             nn.init.zeros_(self.log_scale)
 
     @property
     def logit_scale(self) -> Tensor | float:
-        """Sharpness, positive: one number per head (H,), or the constant."""
+        """Sharpness of the clocks, positive: one number per head (H,), or the constant."""
         return self.constant_scale if self.log_scale is None else self.log_scale.float().exp()
 
     def forward(
@@ -93,9 +93,9 @@ class CrossClocks(nn.Module):
         need_weights: bool = False,
         cache: ClockCacheLayer | None = None,
     ) -> tuple[Tensor, Tensor | None]:
-        """Projected queries (B, H, S, D) meet keys (B, H, T, D); output (B, H, S, Dv), weights (B, H, S, T) or None.
+        """Attend: queries (B, H, S, D), keys (B, H, T, D) → output (B, H, S, Dv) and weights (B, H, S, T) or None.
 
-        `scaling` is the attention's own factor of its dot products, for the content.
+        `scaling` is the attention's own factor for its dot products, used for the content.
         """
         weights: Tensor | None
         if cache is not None and cache.steps:
@@ -120,7 +120,7 @@ class CrossClocks(nn.Module):
         scaling: float,
         need_weights: bool,
     ) -> tuple[Tensor, Tensor | None]:
-        """The target from its first step on, all steps at once."""
+        """Process the target from its first step on, all steps at once."""
         content = (query * scaling, key) if self.content else None
         masks = (None, key_padding, None)
         inputs = checked_inputs(query, key, value, *masks, content, self.logit_scale, self.pace, self.options)
@@ -136,7 +136,7 @@ class CrossClocks(nn.Module):
         scaling: float,
         cache: ClockCacheLayer,
     ) -> tuple[Tensor, Tensor]:
-        """Steps that follow those in the cache."""
+        """Process the steps that follow those in the cache."""
         with without_autocast(query.device):
             state = cache.state
             if state is None:

@@ -1,4 +1,4 @@
-"""SpeechT5's cross-attention with clocks: the one family here that does not use transformers' `AttentionInterface`."""
+"""SpeechT5's cross-attention with clocks: the only supported model without transformers' `AttentionInterface`."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from clock_attention.integrations.clock_cache import clock_layer
 
 
 def is_speecht5_attention(module: nn.Module) -> bool:
-    """Whether a module is SpeechT5's attention."""
+    """Whether a module is an attention of SpeechT5."""
     return isinstance(module, SpeechT5Attention)
 
 
 class ClockSpeechT5Attention(SpeechT5Attention):
-    """`SpeechT5Attention` in its role as cross-attention, from which an instance is made by changing its class."""
+    """`SpeechT5Attention` as cross-attention with clocks; created by changing the class of an existing instance."""
 
     clocks: nn.Module
 
-    def forward(  # type: ignore[override]  # its own return value has two parts, whatever it declares
+    def forward(  # type: ignore[override]  # the original also returns two values, despite its annotation
         self,
         hidden_states: Tensor,
         key_value_states: Tensor | None = None,
@@ -31,7 +31,7 @@ class ClockSpeechT5Attention(SpeechT5Attention):
         output_attentions: bool = False,
         **kwargs: Any,
     ) -> tuple[Tensor, Tensor | None]:
-        """hidden_states (B, S, E) meet key_value_states (B, T, E)."""
+        """hidden_states (B, S, E) attend to key_value_states (B, T, E)."""
         if key_value_states is None:
             raise ValueError("key_value_states: got None; clock attention replaces cross-attention only")
 
@@ -57,7 +57,7 @@ class ClockSpeechT5Attention(SpeechT5Attention):
             key,
             value,
             padding,
-            scaling=1.0,  # the queries are scaled already
+            scaling=1.0,  # the queries are already scaled
             dropout=self.dropout if self.training else 0.0,
             need_weights=output_attentions,
             cache=layer,

@@ -1,10 +1,10 @@
 """Clock attention in Hugging Face encoder-decoder models: `use_clock_attention(model, pace=...)`.
 
 The cross-attentions keep their class, their projections and the names of their parameters. Each gets a submodule
-`clocks` (learned sharpness and pace, saved with the model) and is sent to the attention function "clock", registered
-in transformers' `AttentionInterface`. Everything around it, self-attention included, stays as it is.
+`clocks` (learned sharpness and pace, saved with the model) and is routed to the attention function "clock", registered
+in transformers' `AttentionInterface`. Everything else, including self-attention, is unchanged.
 
-Importing this module also teaches `from_pretrained` to rebuild a saved clock model: its config carries the options.
+Importing this module also enables `from_pretrained` to rebuild a saved clock model: its config stores the options.
 """
 
 from __future__ import annotations
@@ -38,21 +38,21 @@ CROSS_ATTENTIONS = (
 
 
 def use_clock_attention(model: PreTrainedModel, **options: Any) -> PreTrainedModel:
-    """Let every cross-attention of a Hugging Face model attend by causal clocks, in place; returns the model.
+    """Make every cross-attention of a Hugging Face model use causal clocks, in place; returns the model.
 
     Works for models whose cross-attention goes through transformers' `AttentionInterface` (BART, mBART, Marian,
     Pegasus, NLLB, Whisper, Moonshine, T5, Musicgen, BERT and others as decoders of an `EncoderDecoderModel`), and for
-    SpeechT5. Others are refused with the reason. Training, `generate` with its cache, beam search,
+    SpeechT5. Others raise an error that says why. Training, `generate` with its cache, beam search,
     `output_attentions`, gradient checkpointing, `Trainer`, PEFT and `save_pretrained`/`from_pretrained` work as before;
-    the model must then be trained, as its projections were made for another attention. Only padding at the end of
-    the target is harmless: these decoders do not tell their cross-attention about any.
+    the model must then be trained, as its projections were learned for another attention. Pad the target only at its
+    end: these decoders do not pass target padding to their cross-attention.
 
     Args:
         model: any `PreTrainedModel` with a decoder.
-        options: of `CrossClocks`: `pace` (target steps per source step, measured on the training data, default 1),
-            `logit_scale`, `content` (keep the model's own dot products as evidence beside the clocks), `phi`,
+        options: options of `CrossClocks`: `pace` (target steps per source step, measured on the training data, default
+            1), `logit_scale`, `content` (keep the model's own dot products as evidence beside the clocks), `phi`,
             `variance`, `log_variance_term`, `causal_norm`, `eps`, `impl`. There is no `clocks`: these models predict
-            the next step from the last, so only causal clocks are honest here.
+            each step from the previous ones, so only causal clocks do not leak future steps.
     """
     if not isinstance(model, PreTrainedModel):
         raise TypeError(
@@ -79,7 +79,7 @@ def use_clock_attention(model: PreTrainedModel, **options: Any) -> PreTrainedMod
 
 
 def set_pace(model: nn.Module, pace: float) -> None:
-    """Target steps per source step, for every cross-attention with clocks; smaller reads the source faster."""
+    """Set the target steps per source step of every cross-attention with clocks; smaller reads the source faster."""
     check_pace(pace, 1)
     found = [module for module in model.modules() if isinstance(module, CrossClocks)]
     if not found:
@@ -100,10 +100,10 @@ def install_clocks(model: PreTrainedModel, options: dict[str, Any]) -> None:
 
 
 def cross_attentions(model: nn.Module) -> Iterator[tuple[str, nn.Module]]:
-    """Every cross-attention that does the projecting and attending itself, with its name in the model."""
+    """Every cross-attention module that itself contains projections and attention, with its name in the model."""
     for name, module in model.named_modules():
         if name.rpartition(".")[2] in CROSS_ATTENTIONS:
-            inner = getattr(module, "self", None)  # BERT wraps it with its output layer
+            inner = getattr(module, "self", None)  # BERT wraps it together with its output layer
             yield (f"{name}.self", inner) if isinstance(inner, nn.Module) else (name, module)
 
 
@@ -127,7 +127,7 @@ def why_not(module: nn.Module) -> str | None:
 
 
 def head_count(module: Any) -> int:
-    """How many heads a Hugging Face attention has, by whatever name its family gives them."""
+    """Number of heads of a Hugging Face attention, under any of the attribute names in use."""
     config = getattr(module, "config", None)
     own = [getattr(module, name, None) for name in ("num_heads", "n_heads", "num_attention_heads")]
     shared = [getattr(config, name, None) for name in ("num_key_value_heads", "num_attention_heads")]
@@ -138,7 +138,7 @@ def head_count(module: Any) -> int:
 
 
 class CrossAttentionConfig:
-    """A model's config as its cross-attention sees it: the same in everything but the attention function."""
+    """A model's config as seen by its cross-attention: identical except for the attention function."""
 
     _attn_implementation = NAME
 
@@ -146,13 +146,13 @@ class CrossAttentionConfig:
         self.config = config
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__") or name == "config":  # while being copied or unpickled there is no config yet
+        if name.startswith("__") or name == "config":  # during copying and unpickling there is no config yet
             raise AttributeError(name)
         return getattr(self.config, name)
 
 
 def hand_over_cache(module: nn.Module, args: tuple, kwargs: dict[str, Any]) -> tuple[tuple, dict[str, Any]]:
-    """Before a cross-attention runs: find the clocks in the cache, which the attention function does not get to see."""
+    """Forward pre-hook of a cross-attention: passes on the clocks in the cache, hidden from the attention function."""
     given = inspect.signature(type(module).forward).bind_partial(module, *args, **kwargs).arguments
     cache = given.get("past_key_values")
     if cache is None:
@@ -173,17 +173,17 @@ def attend_by_clocks(
     clock_cache: Any = None,
     **_: Any,
 ) -> tuple[Tensor, Tensor | None]:
-    """The attention function "clock": (B, H, S, D) and (B, H, T, D) to (B, S, H, Dv), and weights if asked for."""
+    """The attention function "clock": (B, H, S, D) and (B, H, T, D) to (B, S, H, Dv), and weights if requested."""
     clocks = getattr(module, "clocks", None)
     if clocks is None:
         raise ValueError(
             f"attn_implementation: got 'clock' for {type(module).__name__}, which has no clocks. Load the model as "
             "usual and call use_clock_attention(model): it changes the cross-attention only"
         )
-    if key.shape[1] != query.shape[1]:  # grouped queries share a key head
+    if key.shape[1] != query.shape[1]:  # grouped-query attention: several queries share a key head
         groups = query.shape[1] // key.shape[1]
         key, value = key.repeat_interleave(groups, 1), value.repeat_interleave(groups, 1)
-    unused = getattr(module, "head_dim_padding", 0)  # Moonshine widens its heads by zeros, which would all tick alike
+    unused = getattr(module, "head_dim_padding", 0)  # Moonshine pads its heads with zeros, which would all tick alike
     if unused:
         query, key, value = query[..., :-unused], key[..., :-unused], value[..., :-unused]
     output, weights = clocks(
@@ -200,7 +200,7 @@ def attend_by_clocks(
 
 
 def recording(config: Any) -> bool:
-    """Whether a Hugging Face model collects attentions in this call; some families keep that from their layers."""
+    """Whether a Hugging Face model collects attentions in this call; some models do not tell their layers."""
     collected = output_capturing._active_collector.get()
     return (
         "cross_attentions" in collected if collected is not None else bool(getattr(config, "output_attentions", False))
@@ -208,7 +208,7 @@ def recording(config: Any) -> bool:
 
 
 def padding_of(attention_mask: Any) -> Tensor | None:
-    """Padded source steps, bool (B, T), True = padding, from the mask that a Hugging Face model made."""
+    """Padded source steps, bool (B, T), True = padding, from the mask that a Hugging Face model passes."""
     if attention_mask is None:
         return None
     if not isinstance(attention_mask, Tensor):
@@ -216,7 +216,7 @@ def padding_of(attention_mask: Any) -> Tensor | None:
             f"attention_mask: got {type(attention_mask).__name__}, expected a tensor; use attn_implementation='sdpa' "
             "or 'eager' for the rest of the model"
         )
-    # One row is enough: a cross-attention mask hides padded source steps from every target step alike.
+    # One row is enough: a cross-attention mask hides the same padded source steps from every target step.
     row = attention_mask if attention_mask.dim() == 2 else attention_mask[:, 0, 0, :]
     if row.is_floating_point():
         return row < torch.finfo(row.dtype).min / 2
@@ -227,7 +227,7 @@ AttentionInterface.register(NAME, attend_by_clocks)
 
 
 def with_saved_clocks(post_init: Callable[[PreTrainedModel], None]) -> Callable[[PreTrainedModel], None]:
-    """`post_init` of Hugging Face models, which ends construction before weights are loaded: puts saved clocks back."""
+    """Wrap `post_init` of Hugging Face models, which runs before weights are loaded: it restores saved clocks."""
 
     @functools.wraps(post_init)
     def post_init_with_clocks(self: PreTrainedModel) -> None:
@@ -239,7 +239,7 @@ def with_saved_clocks(post_init: Callable[[PreTrainedModel], None]) -> Callable[
 
 
 def with_new_clocks(initialize: Callable[..., None]) -> Callable[..., None]:
-    """Initialisation of clocks that a Hugging Face checkpoint lacks: `_init_weights` knows only its own modules."""
+    """Wrap Hugging Face's weight initialization, which knows only the model's own modules: it also handles clocks."""
 
     @functools.wraps(initialize)
     def initialize_with_clocks(self: PreTrainedModel, module: nn.Module, *args: Any, **kwargs: Any) -> None:

@@ -3,7 +3,7 @@
 Every module in this package that implements the attention has the same two functions:
 
     refusal(inputs, options, wanted) -> str | None    why this call cannot be served, or None
-    attend(inputs, options, wanted) -> Attended       output, weights, logits and clocks; None what is not wanted
+    attend(inputs, options, wanted) -> Attended       output, weights, logits and clocks; None if not wanted
 
 `attention.py` checks arguments and picks one. `reference` is the specification: it imports torch alone and shares no
 code with the others, which are tested against it.
@@ -27,14 +27,14 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def constant_when_compiled(function: Function) -> Function:
-    """For kernels: mark a function constant for torch.compile, without loading the compiler, which takes seconds."""
+    """Mark a kernel's function constant for torch.compile, without loading the compiler, which takes seconds."""
     function._dynamo_marked_constant = True  # type: ignore[attr-defined]
     return function
 
 
 @dataclass(frozen=True)
 class AttentionInputs:
-    """The tensors that every kernel is given for one call, checked; see `clock_attention.clock_attention`."""
+    """The checked tensors that every kernel receives for one call; see `clock_attention.clock_attention`."""
 
     query: Tensor  # (B, H, S, D)
     key: Tensor  # (B, H, T, D)
@@ -49,11 +49,11 @@ class AttentionInputs:
     target_range: tuple[Tensor, Tensor] | None = None  # where the target starts and ends: (B, H or 1) or (B, H, T)
 
     def valid_queries(self) -> Tensor:
-        """The query mask, made where there is none.  (B, S)"""
+        """The query mask, all True where none was given.  (B, S)"""
         return all_valid(self.query) if self.query_valid is None else self.query_valid
 
     def valid_keys(self) -> Tensor:
-        """The key mask, made where there is none.  (B, T)"""
+        """The key mask, all True where none was given.  (B, T)"""
         return all_valid(self.key) if self.key_valid is None else self.key_valid
 
 
@@ -64,7 +64,7 @@ def all_valid(x: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class Wanted:
-    """What a kernel is to return beside the output; what is not wanted is not built where S × T can be avoided."""
+    """What a kernel returns besides the output; anything not wanted is not built where S × T can be avoided."""
 
     weights: bool = True
     logits: bool = False

@@ -1,7 +1,7 @@
 """Sums over monotone paths: compiled loops on the CPU, one scan over time on any other device.
 
-A path gives every target step one source token, starts on the first, ends on the last, and moves by staying or going
-on to the next. Tokens marked optional may be passed over. In the scan, the backward sums β are the forward sums α of
+A path gives every target step one source token, starts on the first, ends on the last, and at each step stays or
+moves to the next. Tokens marked optional may be skipped. In the scan, the backward sums β are the forward sums α of
 the reversed matrix, so both run side by side in one batch: S steps of a few tensor operations.
 """
 
@@ -37,7 +37,7 @@ class LogPathSum(torch.autograd.Function):
 def path_sums(
     scores: Tensor, targets: Tensor, sources: Tensor, optional: Tensor | None, *, with_posterior: bool
 ) -> tuple[Tensor, Tensor | None]:
-    """Log sum over monotone paths (B,), and if asked for the share that passes through every cell (B, S, T)."""
+    """Log sum over monotone paths (B,), and, if requested, the share that passes through every cell (B, S, T)."""
     if scores.device.type == "cpu":
         return compiled_sums(scores, targets, sources, optional, with_posterior)
     if with_posterior:
@@ -81,7 +81,7 @@ def path_posterior(scores: Tensor, targets: Tensor, sources: Tensor, optional: T
 
 
 def reversal(lengths: Tensor, longest: int) -> Tensor:
-    """For sums over monotone paths: indices that reverse the first `length` places and leave the padding.  (B, L)"""
+    """Indices that reverse the first `length` positions and leave the padding, for monotone path sums.  (B, L)"""
     index = torch.arange(longest, device=lengths.device)
     return torch.where(index < lengths[:, None], lengths[:, None] - 1 - index, index)
 
@@ -110,7 +110,7 @@ def log_path_sum(scores: Tensor, targets: Tensor, sources: Tensor, optional: Ten
 
 
 def longest_run(optional: Tensor | None) -> int:
-    """For sums over monotone paths: the largest number of neighbouring optional tokens."""
+    """Length of the longest run of optional tokens, for sums over monotone paths."""
     if optional is None or not bool(optional.any()):
         return 0
     count = torch.zeros_like(optional[:, 0], dtype=torch.long)
@@ -122,7 +122,7 @@ def longest_run(optional: Tensor | None) -> int:
 
 
 def jump_gate(optional: Tensor, jump: int, dtype: torch.dtype) -> Tensor:
-    """For sums over monotone paths: 0 for tokens that may follow `jump` skipped tokens, −∞ for others.  (B, T)"""
+    """Gate for jumps in monotone paths: 0 for tokens that may follow `jump` skipped tokens, −∞ for others.  (B, T)"""
     free = torch.zeros_like(optional)
     if jump < optional.shape[1]:
         free[:, jump:] = optional.unfold(1, jump, 1)[:, :-1].all(-1)
@@ -130,7 +130,7 @@ def jump_gate(optional: Tensor, jump: int, dtype: torch.dtype) -> Tensor:
 
 
 def may_end(sources: Tensor, optional: Tensor | None, tokens: int) -> Tensor:
-    """For sums over monotone paths: tokens with which a path may end.  bool (B, T)"""
+    """Tokens on which a monotone path may end.  bool (B, T)"""
     index = torch.arange(tokens, device=sources.device)
     inside = index < sources[:, None]
     if optional is None:

@@ -1,7 +1,7 @@
 """Sums over monotone paths (`monotone`) as loops compiled for the CPU: no dispatch per step, no exp or log inside.
 
-A number is kept as mantissa · 2^exponent, with the exponent an integer of its own: products multiply and add, sums
-need one power of two from a table, and nothing underflows however improbable the path. All in fp64.
+A number is stored as mantissa · 2^exponent, with a separate integer exponent: a product multiplies and adds, a sum
+needs one power of two from a table, and nothing underflows, however improbable the path. All in fp64.
 """
 
 # mypy: ignore-errors
@@ -22,14 +22,14 @@ jit = numba.njit(error_model="numpy", cache=True, nogil=True)
 
 @jit
 def add(m, e, other_m, other_e):
-    """In the compiled path sums: m·2^e + other_m·2^other_e. Mantissas may grow; `settle` brings them back."""
+    """Addition in the compiled path sums: m·2^e + other_m·2^other_e. Mantissas may grow; `settle` rescales them."""
     both = max(e, other_e)  # no branch: which of the two is larger cannot be predicted
     return m * POWERS[min(both - e, SMALLEST)] + other_m * POWERS[min(both - other_e, SMALLEST)], both
 
 
 @jit
 def settle(m, e):
-    """In the compiled path sums: a mantissa that has grown large, brought back."""
+    """Rescale a mantissa that has grown large in the compiled path sums."""
     if m > 2.0**LARGE:
         return m * 2.0**-LARGE, e + LARGE
     return m, e
@@ -40,8 +40,8 @@ def forward(cell_m, cell_e, optional, m, e):
     """Compiled forward pass of the path sums: α of one item from its cells (S, T), into m and e (S, T)."""
     steps, tokens = cell_m.shape
     for s in range(steps):
-        # What may move on to token t: from the one before it, or over optional ones. Before the first step all waits
-        # in front of the first token.
+        # Paths that may move to token t: from the one before it, or over optional ones. Before the first step every
+        # path waits in front of the first token.
         enter_m, enter_e = (1.0, 0) if s == 0 else (0.0, NOTHING)
         for t in range(tokens):
             if s > 0:

@@ -6,9 +6,9 @@ are taken in fp64, where even the cancellation of the Gram form, a matrix produc
 themselves, and devices without fp64, get direct differences (large ones from `torch.cdist`, which has no second
 derivative). While training, each block is recomputed in the backward pass instead of keeping its (block, T) tensors.
 
-A GPU wants few and large launches, and most have next to no fp64: blocks are as large as memory allows, clocks without
-padding are made in as few operations as there are, and distances come from an fp32 product of what is small anyway, the
-channels' deviations from their mean (`deviation_distance`).
+A GPU needs few, large launches, and most have hardly any fp64 units: blocks are as large as memory allows, clocks
+without padding take as few operations as possible, and distances come from an fp32 product of quantities that are small
+anyway, the channels' deviations from their mean (`deviation_distance`).
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ from clock_attention.rates import resolve_phi
 BLOCK_ELEMENTS = 2**20  # logits alive at a time, over batch and heads: 4 MiB in fp32
 DIFFERENCES = 2**22  # kept at once, over all channels: more would cost too much memory
 BLOCK_ROWS = 64  # at most: a block must stay short for its first reading to be near all the others
-GPU_BLOCK_ELEMENTS = 2**24  # logits alive at a time where launches are what costs: 64 MiB in fp32
+GPU_BLOCK_ELEMENTS = 2**24  # logits alive at a time where launches dominate the cost: 64 MiB in fp32
 
 
 def refusal(inputs: AttentionInputs, options: ClockOptions, wanted: Wanted) -> str | None:
-    """Why the portable kernel cannot serve a call: it serves every call."""
+    """Why the portable kernel cannot serve a call: always None, because it serves every call."""
     return None
 
 
 def without_autocast(device: torch.device) -> AbstractContextManager[None]:
-    """Full precision for the portable kernel, also inside autocast, which the meta device does not have."""
+    """Full precision for the portable kernel, even inside autocast, which the meta device does not have."""
     return nullcontext() if device.type == "meta" else torch.autocast(device.type, enabled=False)
 
 
@@ -68,7 +68,7 @@ def attend_blocks(
     options: ClockOptions,
     wanted: Wanted,
 ) -> tuple[Tensor, Tensor | None, Tensor | None]:
-    """The portable kernel for clocks that are made: blocks of queries one after the other."""
+    """The portable kernel for given clocks: blocks of queries one after the other."""
     batch, heads, length, _ = pair.query.shape
     value = inputs.value if key_valid is None else inputs.value.masked_fill(~key_valid[:, None, :, None], 0.0)
     scale = inputs.logit_scale.to(pair.query_variance.dtype)
@@ -94,7 +94,7 @@ def attend_blocks(
             scale,
             options,
         )
-        if recompute:  # nothing is drawn at random, so there is no state to keep
+        if recompute:  # nothing is random, so there is no generator state to keep
             found.append(checkpoint(attend_rows, *arguments, use_reentrant=False, preserve_rng_state=False))
         else:
             found.append(attend_rows(*arguments))
@@ -112,7 +112,7 @@ def joined(blocks: tuple[Tensor, ...]) -> Tensor:
 
 
 def exporting() -> bool:
-    """Whether torch.export is tracing the portable kernel, perhaps with a length that is only known later."""
+    """Whether torch.export is tracing the portable kernel, perhaps with a dynamic length."""
     return bool(getattr(torch.compiler, "is_exporting", bool)())
 
 
@@ -128,7 +128,7 @@ def blank_content(
 
 
 def content_rows(content: Content | None, rows: slice) -> Content | None:
-    """Content of one block of queries of the portable kernel."""
+    """Content of one block of queries, for the portable kernel."""
     if content is None or isinstance(content, Tensor):
         return None if content is None else content[..., rows, :]
     return content[0][..., rows, :], content[1]
@@ -180,7 +180,7 @@ def attend_rows(
 
 
 def block_distance(pair: ClockPair) -> Tensor:
-    """Distances in the portable kernel: ‖λ_s − λ_t‖² in the variances' precision, by the way that suits the device."""
+    """Distances in the portable kernel: ‖λ_s − λ_t‖² in the variances' precision, by the device's best method."""
     dtype = pair.query_variance.dtype
     on_gpu = pair.query.device.type != "cpu" and pair.query.dtype == torch.float64
     if on_gpu and dtype == torch.float32 and products_are_exact():
@@ -192,7 +192,7 @@ def block_distance(pair: ClockPair) -> Tensor:
 
 @constant_when_compiled
 def products_are_exact() -> bool:
-    """For distances in the portable kernel: whether fp32 matrix products are exact; TF32 has too few digits."""
+    """Whether fp32 matrix products are exact enough for the portable kernel's distances; TF32 has too few digits."""
     return torch.get_float32_matmul_precision() == "highest"
 
 
@@ -222,13 +222,13 @@ def few_launches(inputs: AttentionInputs, options: ClockOptions) -> bool:
 
 
 def unpadded_pair(query: Tensor, key: Tensor, options: ClockOptions) -> ClockPair:
-    """For the portable kernel: `clock_pair` of normalized clocks without padding, in half the operations."""
+    """`clock_pair` of normalized clocks without padding in half the operations, for the portable kernel."""
     (query_clock, query_variance), (key_clock, key_variance) = (unpadded_clock(x, options) for x in (query, key))
     return ClockPair(query_clock, key_clock, query_variance, key_variance)
 
 
 def unpadded_clock(x: Tensor, options: ClockOptions) -> tuple[Tensor, Tensor]:
-    """For the portable kernel: λ (B, H, L, D) and bridge variance (1, 1, L); a layer norm over time."""
+    """Clock λ (B, H, L, D) and bridge variance (1, 1, L) for the portable kernel, with a layer norm over time."""
     length = x.shape[-2]
     eta = F.layer_norm(x.mT, (length,), eps=options.eps)  # (B, H, D, L)
     rates = check_rates(resolve_phi(options.phi), torch.lerp(eta[..., :-1], eta[..., 1:], 0.5)) + options.eps

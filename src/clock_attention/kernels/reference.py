@@ -1,6 +1,6 @@
-"""The specification: Algorithm 1 of the paper and every option there is, literally. The oracle in fp64.
+"""The specification: Algorithm 1 of the paper with every option, implemented literally. The oracle in fp64.
 
-It imports torch alone and shares no code with what is tested against it. Names and order of the statements follow the
+It imports only torch and shares no code with what is tested against it. Names and order of the statements follow the
 printed algorithm where there is one; what the algorithm leaves open (heads, additive masks, rows without an allowed
 key) is marked as such. Loops and whole matrices are used wherever they are closer to the formula, so it is slow. The
 Gram form of dist² is the paper's: in fp32 it cancels catastrophically, which is what the other implementations avoid.
@@ -29,7 +29,7 @@ def rational(x: Tensor) -> Tensor:
 
 def rational_slope(x: Tensor) -> Tensor:
     """The reference's φ' of "rational"."""
-    # Not by |x|, whose derivative torch takes as 0 at 0: then φ'' would be 0 there, and it is 1.
+    # Without |x|, whose derivative torch takes as 0 at 0: φ'' would then be 0 there instead of 1.
     behind, ahead = 1 / (1 - x.clamp(max=0)) ** 2, 1 / (1 + x.clamp(min=0)) ** 2
     return torch.where(x > 0, 2 - ahead, behind) / 2
 
@@ -47,7 +47,7 @@ RATES: dict[str, tuple[Phi, Phi]] = {  # φ and φ'
 
 
 def rate_function(phi: str | Phi) -> tuple[Phi, Phi]:
-    """The reference's φ and φ' by name, or of a function."""
+    """The reference's φ and φ' by name, or of a given function."""
     if isinstance(phi, str):
         return RATES[phi]
     return phi, lambda x: torch.func.jvp(phi, (x,), (torch.ones_like(x),))[1]
@@ -114,7 +114,7 @@ def paced(z_0: Tensor, unit: Tensor, mask: Tensor) -> Tensor:
 
 
 def half_steps(mask: Tensor) -> tuple[Tensor, Tensor]:
-    """In the reference: i + ½ for the i-th valid step, and the number of valid steps.  (B, 1, L, 1), (B, 1, 1, 1)"""
+    """The reference's i + ½ for the i-th valid step, and the number of valid steps.  (B, 1, L, 1), (B, 1, 1, 1)"""
     return (mask.cumsum(-2) - 0.5).clamp(min=0.5), mask.sum(-2, keepdim=True).clamp(min=1)
 
 
@@ -228,7 +228,7 @@ def pinned_clocks(
                 total = g[item][:, leaving].sum(-2, keepdim=True)
                 fine = g[item] / torch.where(total > 0, total, 1.0) * share
                 steps = torch.where(leaving[None, :, None], fine, steps)
-                if not bool((total > 0).any()):  # no edge on this side: those after it start behind its share
+                if not bool((total > 0).any()):  # no edge on this side: later segments start after its share
                     passed = passed + share * (ids > j)[None, :, None]
                 inside = (valid & (ids == j)).nonzero().flatten().tolist()
                 for i, s in enumerate(inside):
@@ -242,7 +242,7 @@ def pinned_clocks(
 
 
 def end_reading(x: Tensor, lambda_t: Tensor) -> Tensor:
-    """In the reference: a given reading (B, H or 1), or the mean reading of keys with these weights (B, H, T)."""
+    """The reference's end reading: as given (B, H or 1), or the mean reading of keys with these weights (B, H, T)."""
     return x[:, :, None, None] if x.ndim == 2 else (x[..., None] * lambda_t).sum(-2, keepdim=True)
 
 
@@ -255,7 +255,7 @@ def gram_distance(lambda_s: Tensor, lambda_t: Tensor) -> Tensor:
 
 
 def refusal(inputs: AttentionInputs, options: ClockOptions, wanted: Wanted) -> str | None:
-    """Why the reference cannot serve a call: it serves every call."""
+    """Why the reference cannot serve a call: always None, because it serves every call."""
     return None
 
 

@@ -1,10 +1,10 @@
-"""Is the Triton kernel to be trusted on this device? One small problem, compared with plain torch, once and for all.
+"""Self-check of the Triton kernel: can it be trusted on this device? One small problem, compared with plain torch.
 
-The kernel was proven without a GPU (docs/guides/gpu.md); a driver, a compiler or a chip that nobody has tried may still
-get it wrong. So before `impl="auto"` uses it on a device, forward and backward of a small problem run through it and
-through the portable path. The verdict is kept for the process, and a good one in a file of the user's cache, by device
-and versions. Where the two disagree, or the kernel does not compile, a warning gives the figures and the portable path
-is used.
+The kernel was tested without a GPU (docs/guides/gpu.md); an untested driver, compiler or chip may still break it. So
+before `impl="auto"` uses it on a device, the forward and backward pass of a small problem run through it and through
+the portable path. The verdict is kept for the process, and a positive one in a file in the user's cache, by device and
+versions. Where the two disagree, or the kernel does not compile, a warning gives the figures and the portable path is
+used.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from clock_attention.options import ClockOptions
 
 logger = logging.getLogger(__name__)
 
-TOLERANCES = {"output": 1e-4, "gradients": 1e-3}  # relative; twenty times what either path is off by
+TOLERANCES = {"output": 1e-4, "gradients": 1e-3}  # relative; twenty times the error of either path
 verdicts: dict[tuple[str, int], bool] = {}
 
 
@@ -40,7 +40,7 @@ def trusted(kind: str, index: int) -> bool:
 
 
 def check(device: torch.device) -> bool:
-    """The self-check's verdict from its file, or from a run; a good one is written down."""
+    """The self-check's verdict from its file, or from a run; a positive one is saved."""
     try:
         name = identity(device)
     except ImportError:
@@ -79,13 +79,13 @@ def identity(device: torch.device) -> str:
 
 
 def verdict_file() -> Path:
-    """Where verdicts of the Triton self-check are kept."""
+    """Path of the file that holds verdicts of the Triton self-check."""
     cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(cache) / "clock-attention" / "triton.json"
 
 
 def read_verdicts(path: Path) -> dict[str, dict[str, float]]:
-    """Earlier verdicts of the Triton self-check; nothing if there is no such file, or another program's."""
+    """Earlier verdicts of the Triton self-check; none if the file is missing or not in this format."""
     try:
         known = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):

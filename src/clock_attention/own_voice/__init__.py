@@ -1,1 +1,1 @@
-"""From a folder of recordings to a voice: gather, check, align, fine-tune, export, evaluate, report."""
+"""Create a voice from a folder of recordings: gather, check, align, fine-tune, export, evaluate, report."""

@@ -1,4 +1,4 @@
-"""Checks of a folder of recordings, before anything is trained on it."""
+"""Checks of a folder of recordings, run before any training."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from clock_attention.evaluation.scoring.speaker_similarity import INSTALL, Embedding
 from clock_attention.speech.audio.loudness import NOISY
 
-FEWEST_SECONDS = 180.0  # below, there is hardly one of each sound
+FEWEST_SECONDS = 180.0  # with less, some phonemes hardly occur
 FEW_SECONDS = 600.0
-# Frequent in any English text, and no word of other languages: Danish has "for", Polish "to", Dutch "is" and "was".
+# Frequent in any English text, and not words of other languages: Danish has "for", Polish "to", Dutch "is" and "was".
 ENGLISH = frozenset(
     re.split(
         " ",
@@ -23,19 +23,19 @@ ENGLISH = frozenset(
         "has been",
     )
 )
-LEAST_ENGLISH = 0.04  # of the words; English prose has 0.15 to 0.25, other languages below 0.01
-FEWEST_WORDS = 40  # that say anything about the language
-LISTENED = 48  # clips in which the speaker is compared
+LEAST_ENGLISH = 0.04  # share of words; English prose has 0.15 to 0.25, other languages below 0.01
+FEWEST_WORDS = 40  # needed to judge the language
+LISTENED = 48  # clips used to compare speakers
 # Cosine between the mean embeddings of the two most different groups of clips. Halves of one reader's recordings:
-# 0.94 and more (0.89 with 8 short clips); two of ten speakers (TIMIT, LJSpeech, Kathleen): 0.83 and less.
+# 0.94 or more (0.89 with 8 short clips); any two of ten speakers (TIMIT, LJSpeech, Kathleen): 0.83 or less.
 SAME_SPEAKER = 0.86
-FEWEST_OTHERS = 0.08  # of the clips; single ones may be odd
-ODD_CLIP = 0.68  # cosine of a clip to the mean of the others, which is 0.79 and more for the speaker's own
+FEWEST_OTHERS = 0.08  # share of clips; a few may be outliers
+ODD_CLIP = 0.68  # cosine between a clip and the mean of the others; 0.79 or more for clips of the same speaker
 
 
 @dataclass(frozen=True)
 class Clip:
-    """A clip of one's own recordings to be checked."""
+    """A clip of the recordings to check."""
 
     id: str
     text: str
@@ -43,13 +43,16 @@ class Clip:
 
 
 def english_share(texts: Sequence[str]) -> tuple[float, int]:
-    """Check of the language: share of words that are frequent in English and in no other, and the number of words."""
+    """Language check: share of words that are frequent in English and in no other language, and the number of words."""
     words = [word for text in texts for word in re.findall(r"[^\W\d_]+", text.casefold())]
     return sum(word in ENGLISH for word in words) / max(1, len(words)), len(words)
 
 
 def require_enough(clips: Sequence[Clip], folder: str, left_out: str = "") -> list[str]:
-    """Check: enough speech, in English; returns what to be warned about. `left_out`: what was, in words."""
+    """Check that there is enough speech, and that it is in English; returns warnings.
+
+    `left_out`: description of what was left out, for the error message.
+    """
     seconds = sum(clip.seconds for clip in clips)
     if seconds < FEWEST_SECONDS:
         files = f"{len(clips)} clip" + "s" * (len(clips) != 1)
@@ -63,7 +66,7 @@ def require_enough(clips: Sequence[Clip], folder: str, left_out: str = "") -> li
         raise ValueError(
             f"{folder}: its texts are not English ({100 * share:.0f} % of {words} words are common English ones, "
             f"expected {100 * LEAST_ENGLISH:.0f} % or more), and the base voice reads English only: record English "
-            "texts, or train a voice from nothing with a phonemizer for your language (guide: training)"
+            "texts, or train a voice from scratch with a phonemizer for your language (guide: training)"
         )
     if seconds < FEW_SECONDS:
         return [f"{seconds / 60:.0f} minutes is not much: expect mispronounced words; 20 or more sound better"]
@@ -71,7 +74,7 @@ def require_enough(clips: Sequence[Clip], folder: str, left_out: str = "") -> li
 
 
 def require_enough_left(seconds: float, left_out: Sequence[tuple[str, str]], folder: str) -> None:
-    """Check: enough speech whose texts fit. `left_out`: names and reasons of the other clips."""
+    """Check that enough speech matches its text. `left_out`: names and reasons of the other clips."""
     if seconds < FEWEST_SECONDS:
         some = ", ".join(f"{name} ({reason})" for name, reason in left_out[:3])
         more = f" and {len(left_out) - 3} more" if len(left_out) > 3 else ""
@@ -82,7 +85,7 @@ def require_enough_left(seconds: float, left_out: Sequence[tuple[str, str]], fol
 
 
 def require_quiet(above_noise: float) -> list[str]:
-    """Check: warns where the room of the recordings is audible."""
+    """Check for background noise: warn if the room is audible in the recordings."""
     if above_noise >= NOISY:
         return []
     return [
@@ -92,14 +95,16 @@ def require_quiet(above_noise: float) -> list[str]:
 
 
 def compared(count: int) -> list[int]:
-    """Check of the speaker: which of so many clips are listened to. At random: every other may be somebody else's."""
+    """Speaker check: indices of the clips to compare. Chosen at random, since speakers may alternate in the list."""
     return sorted(random.Random(0).sample(range(count), k=min(LISTENED, count)))
 
 
 def require_one_speaker(ids: Sequence[str], embeddings: Sequence[Embedding] | None, known: bool = False) -> list[str]:
-    """Check: one person in all clips; returns warnings. None: no speaker encoder is installed.
+    """Check that one person speaks in all clips; returns warnings.
 
-    Known: the user says that it is one person, so recordings that differ are only warned about.
+    Args:
+        embeddings: None if no speaker encoder is installed.
+        known: the user says that it is one person, so recordings that differ only cause a warning.
     """
     if embeddings is None:
         return [f"it was not checked that one person speaks in all recordings, which needs `{INSTALL}`"]
@@ -123,10 +128,10 @@ def require_one_speaker(ids: Sequence[str], embeddings: Sequence[Embedding] | No
 
 
 def larger_group(vectors: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """For the check of speakers: which clips belong to the larger of the two most different groups (2-means)."""
+    """Speaker check: which clips belong to the larger of the two most different groups (2-means)."""
     away = vectors - vectors.mean(0)
     group = away @ np.linalg.svd(away, full_matrices=False)[2][0] > 0
-    if group.all() or not group.any():  # all the same
+    if group.all() or not group.any():  # all clips are identical
         group = np.arange(len(vectors)) > 0
     for _ in range(20):
         moved = vectors @ direction(vectors[group]) > vectors @ direction(vectors[~group])
@@ -137,6 +142,6 @@ def larger_group(vectors: NDArray[np.float64]) -> NDArray[np.bool_]:
 
 
 def direction(vectors: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Unit vector of the mean."""
+    """Unit vector of the mean of speaker embeddings."""
     mean: NDArray[np.float64] = vectors.mean(0)
     return mean / np.linalg.norm(mean)

@@ -1,4 +1,4 @@
-"""From a folder of recordings to a voice, stage by stage; an interrupted creation continues where it stopped."""
+"""Create a voice from a folder of recordings, stage by stage; an interrupted run resumes where it stopped."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ from clock_attention.speech.voice.voice_folder import CARD, WEIGHTS
 
 STAGES = ("gather", "check", "prepare", "align", "plan", "train", "export", "evaluate")
 
-OnStageProgress = Callable[[str, int, int], None]  # stage, done, of; 0 of 0 when it begins
+OnStageProgress = Callable[[str, int, int], None]  # stage, done, total; 0 of 0 when the stage begins
 OnWarning = Callable[[str], None]
 
 
@@ -74,18 +74,18 @@ def create(
     quiet: bool = False,
     warn: OnWarning = lambda warning: None,
 ) -> dict[str, Any]:
-    """Create one's own voice from an order, stage by stage; returns what every stage found.
+    """Create a user's own voice from an order, stage by stage; returns the results of all stages.
 
     Warnings about the recordings are given before the training.
     """
     refuse_among(order.recordings, order.out)
     refuse_inside(order.recordings, order.work)
-    # Mistakes show before anything is written.
+    # Report mistakes before writing anything.
     require_folders(order)
     if order.prompts is not None:
         read_prompts(order.prompts)
     if order.recognizer != Order.recognizer:
-        load_recognizer(order.recognizer)  # the default one may be missing, and then nothing is measured with it
+        load_recognizer(order.recognizer)  # the default one may be missing; its measures are then skipped
     sources, rejected = find_sources(order.recordings)
     start = start_from(order.base)
     with locked(order.work, "a voice"), threads(order.threads or order.workers):
@@ -119,7 +119,7 @@ class Creation:
             chained=False,
         )
         gathered = Gathered(**found["gather"])
-        clips = clips_digest(self.clips)  # whose texts may have been corrected
+        clips = clips_digest(self.clips)  # texts may have been corrected by hand
         listens = installed("resemblyzer")
         heard = [gathered.above_noise, gathered.transcribed_by, gathered.transcribed_clips]
         found["check"] = stages.run(
@@ -177,7 +177,7 @@ class Creation:
         if is_corrected(self.clips):
             kept = next(path for n in count(1) if not (path := self.order.work / f"metadata.before.{n}.csv").exists())
             (self.clips / "metadata.csv").replace(kept)
-            self.warn(f"the recordings are read again, and texts that were corrected by hand are kept in {kept}")
+            self.warn(f"the recordings are read again; texts that were corrected by hand are kept in {kept}")
         shutil.rmtree(self.clips, ignore_errors=True)
         gathering = Gathering(
             self.clips,
@@ -190,7 +190,7 @@ class Creation:
         return asdict(marked(gathered, machine_made(self.order.recordings)))
 
     def check(self, gathered: Gathered) -> StageResult:
-        recordings = [row for row in read_folder(self.clips)[0] if row.path]  # clips may be deleted by hand, too
+        recordings = [row for row in read_folder(self.clips)[0] if row.path]  # clips may have been deleted by hand
         clips = [Clip(row.id, row.text, soundfile.info(row.path).duration) for row in recordings]
         warnings = require_enough(clips, str(self.order.recordings), why_left_out(self.clips))
         warnings += require_quiet(gathered.above_noise)
@@ -207,7 +207,7 @@ class Creation:
         return {"warnings": warnings}
 
     def prepare(self, gathered: Gathered) -> StageResult:
-        if (self.store / "store.json").exists():  # finished, and killed before that was written down
+        if (self.store / "store.json").exists():  # finished, but killed before the result was saved
             shutil.rmtree(self.store)
         recordings, rejected = read_folder(self.clips)
         settings = Settings(mel=self.start.language.mel, phonemizer=self.start.language.phonemizer, valid=0.03)
@@ -232,11 +232,11 @@ class Creation:
         )
         try:
             store = prepare_here()
-        except FileExistsError:  # begun under another path, of which its plan is made
+        except FileExistsError:  # begun under another path, which is part of the plan
             shutil.rmtree(self.store)
             store = prepare_here()
         length = {row.id: soundfile.info(row.path).duration for row in recordings if row.path}
-        gone = gathered.clips - len(length)  # removed by hand, and with them their lengths
+        gone = gathered.clips - len(length)  # removed by hand, so their lengths are unknown
         each = max(0.0, gathered.seconds - sum(length.values())) / max(1, gone)
         removed = gone - sum(row.id not in length for row in store.rejected)
         return {
@@ -319,6 +319,6 @@ class Creation:
 
 
 def find_words(model: Path | None, wave: Wave, rate: int, text: str) -> list[TimedWord]:
-    """While creating a voice: where the words of a long recording are."""
+    """Find the words of a long recording while creating a voice."""
     found = Aligner.load(model).align(wave, text, sample_rate=rate, posterior=False)
     return [TimedWord(word.start, word.end, word.label) for word in found.words if word.label]

@@ -1,4 +1,4 @@
-"""How one's own voice is fine-tuned and exported; `voice create` and its benchmark do it alike."""
+"""Fine-tuning and export of a user's own voice, shared by `voice create` and its benchmark."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ from clock_attention.speech.voice.from_run import export
 from clock_attention.speech.voice.voice import Voice
 from clock_attention.speech.voice.voice_folder import VoiceCard
 
-ADVERSARY_SHARE = 0.15  # of the steps before the discriminator joins
+ADVERSARY_SHARE = 0.15  # share of the steps before the discriminator joins
 FEWEST_STEPS = 200
-# More steps did not sound better, and words were understood less well: more than 500 with 5 or 10 minutes of
-# recordings, more than 1,500 with 20 and above (docs/results/own_voice.md).
+# More steps did not sound better, and intelligibility fell: beyond 500 steps with 5 or 10 minutes of recordings,
+# beyond 1,500 with 20 or more (docs/results/own_voice.md).
 RECORDED_MINUTES, MOST_STEPS = (10, 20), (500, 1500)
 
 
 def worthwhile_steps(recorded_minutes: float) -> int:
-    """How many steps of fine-tuning improve a voice; more do not."""
+    """Number of fine-tuning steps beyond which a voice no longer improves."""
     return int(np.interp(recorded_minutes, RECORDED_MINUTES, MOST_STEPS))
 
 
 def steps_within(minutes: float, seconds_per_step: float, worthwhile: int) -> int:
-    """How many steps to fine-tune a voice: as many as fit into the time, within what makes sense."""
+    """Number of steps to fine-tune a voice: as many as fit into the time, within FEWEST_STEPS … `worthwhile`."""
     return int(min(worthwhile, max(FEWEST_STEPS, 60 * minutes / seconds_per_step)))
 
 
 def fine_tuning_config(start: Start, steps: int, seed: int = 0) -> RunConfig:
-    """The preset `finetune` for so many steps from this start."""
+    """The preset `finetune` with this number of steps and this starting voice."""
     changes = [
         f"steps={steps}",
         f"seed={seed}",
@@ -56,9 +56,9 @@ def export_own_voice(
     consent: str | None = None,
     blend: float = 1.0,
 ) -> tuple[VoiceCard, float]:
-    """Write the voice of a finished run; returns its card and the factor of its energies.
+    """Export the user's own voice from a finished run; returns its card and the scale factor of its energies.
 
-    Predicted energies are scaled to vary as much as those of the recordings that were held out.
+    Predicted energies are scaled to vary as much as those of the held-out recordings.
     """
     write = partial(
         export, run, out, licence=licence, which="last", half=True, consent=consent, start=start, blend=blend

@@ -1,7 +1,7 @@
-"""Recordings of any kind as an LJSpeech-format folder of short clips at one rate and one loudness.
+"""Gather recordings of any kind into an LJSpeech-format folder of short clips at one sample rate and one loudness.
 
-Long recordings are cut at pauses, between words where the text is known. What has no text is written down by a
-recognizer, and `gathered.json` says so. Nothing is left out without a reason in `left_out.jsonl`.
+Long recordings are cut at pauses, between words where the text is known. Recordings without a text are transcribed by
+a recognizer and marked as such in `gathered.json`. The reason for leaving out a recording is in `left_out.jsonl`.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from clock_attention.speech.corpus.recording_checks import CheckBounds, Rejected
 from clock_attention.speech.corpus.sources import Source
 from clock_attention.speech.corpus.store import Rejection, write_rows
 
-LONGEST_CLIP = 20.0  # seconds of a recording that is left in one piece
+LONGEST_CLIP = 20.0  # seconds; longer recordings are cut
 LONGEST_SOURCE = 4 * 3600.0
 SILENT = -70.0  # LUFS
 LEFT_OUT, TRANSCRIPTS = "left_out.jsonl", "transcripts.jsonl"
@@ -53,27 +53,27 @@ class Transcriber(Protocol):
     def transcribe(self, wave: Wave, sample_rate: int) -> str: ...
 
 
-FindWords = Callable[[Wave, int, str], list[TimedWord]]  # of a long recording: wave, rate, text → where each word is
+FindWords = Callable[[Wave, int, str], list[TimedWord]]  # wave, rate, text of a long recording → timed words
 
 
 @dataclass
 class Gathered:
-    """Contents of `gathered.json`: what the clips are made of."""
+    """Contents of `gathered.json`: where the clips come from."""
 
     clips: int = 0
     seconds: float = 0.0
-    seconds_found: float = 0.0  # in all sound files, used or not
-    transcribed_by: str = ""  # the recognizer of machine-made texts; "" where there are none
+    seconds_found: float = 0.0  # total length of all sound files, used or not
+    transcribed_by: str = ""  # the recognizer of machine-made texts; "" if there are none
     transcribed_clips: int = 0
-    cut: int = 0  # long recordings that were cut
-    loudness: list[float] = field(default_factory=list)  # LUFS before: lowest, median, highest
+    cut: int = 0  # number of long recordings that were cut
+    loudness: list[float] = field(default_factory=list)  # LUFS before normalization: lowest, median, highest
     above_noise: float = 0.0  # dB, median
     left_out: dict[str, list[float]] = field(default_factory=dict)  # reason → [recordings, seconds]
-    table: str = ""  # digest of the texts that were written into metadata.csv, which may be corrected by hand
+    table: str = ""  # digest of metadata.csv as written, to notice corrections by hand
 
 
 class Gathering:
-    """Gathers recordings: writes clips into a folder, one recording after the other."""
+    """Gathers recordings: writes their clips into a folder, one recording at a time."""
 
     def __init__(
         self,
@@ -84,10 +84,10 @@ class Gathering:
         recognizer: Callable[[], Transcriber] | None = None,
         memory: Path | None = None,
     ) -> None:
-        """`memory`: a file of transcripts, so that an interrupted gathering does not write them again."""
+        """`memory`: a file of transcripts, so that an interrupted run does not have to transcribe again."""
         self.out, self.rate = out, sample_rate
         self.memory = Transcripts(memory)
-        self.names: set[str] = set()  # of sources and pieces
+        self.names: set[str] = set()  # taken by recordings and clips
         self.written: set[str] = set()
         self.find_words, self.make_recognizer = find_words, recognizer
         self._recognizer: Transcriber | None = None
@@ -108,7 +108,7 @@ class Gathering:
         for rejection in rejected:
             self.leave_out(rejection.id, rejection.reason, rejection.detail, 0.0)
         sources = list(sources)
-        self.names |= {source.id.casefold() for source in sources}  # not for pieces of others
+        self.names |= {source.id.casefold() for source in sources}  # reserved: no other recording's clips may use them
         for number, source in enumerate(sources, start=1):
             self.add(source)
             report(number)
@@ -123,7 +123,7 @@ class Gathering:
         return self.result
 
     def add(self, source: Source) -> None:
-        """Write the clips of one recording, or why there are none."""
+        """Write the clips of one recording, or record why it is left out."""
         if source.fault:
             return self.leave_out_unread(source, source.reason, source.fault)
         try:
@@ -132,7 +132,7 @@ class Gathering:
             return self.leave_out_unread(source, "unreadable", str(error))
         seconds = len(wave) / self.rate
         self.result.seconds_found += seconds
-        try:  # before its level is changed, which hides that it was clipped
+        try:  # before loudness normalization, which hides clipping
             check_wave(wave, CheckBounds(silent_db=-math.inf, loudest=math.inf))
         except Rejected as rejected:
             return self.leave_out(source.id, rejected.reason, rejected.detail, seconds)
@@ -159,7 +159,7 @@ class Gathering:
         return None
 
     def free_name(self, name: str) -> str:
-        """A name for a piece that no clip has, also where file systems do not tell capital letters."""
+        """A clip name that is not in use, even on case-insensitive file systems."""
         while name.casefold() in self.names:
             name += "_"
         self.names.add(name.casefold())
@@ -209,7 +209,7 @@ class Gathering:
 
 
 def refuse_among(recordings: Path, out: Path) -> None:
-    """Before gathering: refuse to write among the recordings."""
+    """Refuse to gather into a folder inside the folder of recordings."""
     if out.resolve().is_relative_to(recordings.resolve()):
         raise ValueError(
             f"{out} is inside the folder of recordings, {recordings}, where what is written would be taken for "
@@ -218,7 +218,7 @@ def refuse_among(recordings: Path, out: Path) -> None:
 
 
 def refuse_inside(recordings: Path, written: Path) -> None:
-    """Before gathering: refuse recordings in a folder that is written, and emptied, by the command."""
+    """Refuse to gather recordings from a folder that the command itself writes to and empties."""
     if recordings.resolve().is_relative_to(written.resolve()):
         raise ValueError(
             f"{recordings} is inside {written}, where this command writes its own files: move the recordings elsewhere"
@@ -226,30 +226,30 @@ def refuse_inside(recordings: Path, written: Path) -> None:
 
 
 class Transcripts:
-    """Transcripts of gathered clips, remembered in a file from one attempt to the next."""
+    """Transcripts of gathered clips, kept in a file between runs."""
 
     def __init__(self, path: Path | None) -> None:
         self.path = path
         self.known: dict[str, str] = {}
         if path is not None and path.is_file():
             for line in path.read_text("utf-8").splitlines():
-                with contextlib.suppress(ValueError):  # the last line, half written
+                with contextlib.suppress(ValueError):  # an incomplete last line
                     key, text = json.loads(line)
                     self.known[key] = text
 
     def text(self, recognizer: Transcriber, wave: Wave, rate: int) -> str:
-        """What the recognizer hears, now or earlier."""
+        """The recognizer's transcript of a wave, from the file if it is there."""
         key = hashlib.sha256(f"{recognizer.fingerprint} {rate} ".encode() + wave.tobytes()).hexdigest()
         if key not in self.known:
             self.known[key] = recognizer.transcribe(wave, rate)
             if self.path is not None:
                 with open(self.path, "a", encoding="utf-8") as file:
-                    file.write("\n" + json.dumps([key, self.known[key]]))  # a new line even after half of one
+                    file.write("\n" + json.dumps([key, self.known[key]]))  # a new line even after an incomplete one
         return self.known[key]
 
 
 def load_long_audio(path: str, rate: int) -> Wave:
-    """A recording to gather: of hours in blocks, since all its channels at their rate need not fit into memory."""
+    """Load a recording to gather; long ones in blocks, since all channels at the source rate may not fit in memory."""
     seconds, samples = audio_size(path)
     if seconds > LONGEST_SOURCE:
         raise ValueError(f"{path}: {seconds / 3600:.1f} h long, at most {LONGEST_SOURCE / 3600:g}: split it")
@@ -259,7 +259,7 @@ def load_long_audio(path: str, rate: int) -> Wave:
 
 
 def length_of(path: str) -> float:
-    """Seconds of a recording to gather, as far as its header tells; 0 where it cannot be read."""
+    """Length in seconds of a recording to gather, from its header; 0 if it cannot be read."""
     try:
         return audio_seconds(path)
     except ValueError:
@@ -267,18 +267,18 @@ def length_of(path: str) -> float:
 
 
 def table_digest(table: bytes) -> str:
-    """Of gathered texts: by which corrections made by hand are noticed."""
+    """Digest of the table of gathered texts, to notice corrections made by hand."""
     return hashlib.sha256(table).hexdigest()[:16]
 
 
 def is_corrected(folder: Path) -> bool:
-    """Whether texts of a folder of gathered clips may have been corrected by hand since."""
+    """Whether the texts in a folder of gathered clips may have been corrected by hand."""
     table, gathered = folder / "metadata.csv", read_gathered(folder)
     return table.is_file() and (gathered is None or gathered.table != table_digest(table.read_bytes()))
 
 
 def why_left_out(folder: Path) -> str:
-    """What was left out when a folder of clips was gathered: reasons with an example each; nothing where none was."""
+    """What was left out when a folder of clips was gathered: each reason with an example; empty if nothing was."""
     path = folder / LEFT_OUT
     rows = [json.loads(line) for line in path.read_text("utf-8").splitlines()] if path.is_file() else []
     reasons = []
@@ -289,7 +289,7 @@ def why_left_out(folder: Path) -> str:
 
 
 def read_gathered(folder: Path) -> Gathered | None:
-    """What `gathered.json` says of a folder of clips; None for any other folder."""
+    """Read `gathered.json` from a folder of gathered clips; None for any other folder."""
     path = folder / "gathered.json"
     if not path.is_file():
         return None

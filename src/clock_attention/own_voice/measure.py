@@ -24,9 +24,9 @@ from clock_attention.speech.corpus.store_audio import StoreAudio
 from clock_attention.speech.voice.speech import Speech
 from clock_attention.speech.voice.voice import Voice
 
-HELD_OUT = 12  # recordings that the voice is compared with by ear; their mels with all that were held out
-KEPT = 6  # sentences on the page
-SHOWN = 2  # recordings on the page
+HELD_OUT = 12  # recordings for the audio measures; the mels of all held-out recordings are compared
+KEPT = 6  # sentences in the report
+SHOWN = 2  # recordings in the report
 JUDGES = ("distillmos", "speechmos", "moonshine-voice", "faster-whisper")
 MEASURES = ("wer", "distillmos", "dnsmos", "similarity", "movement", "bins", "variance")
 
@@ -42,10 +42,10 @@ def measure(
     vocoder: str = "auto",
     report: Callable[[int], None] = lambda done: None,
 ) -> dict[str, Any]:
-    """Measure one's own voice: speak texts, compare with recordings not learned from. Writes some of both to `samples`.
+    """Measure a user's own voice: speak texts and compare with held-out recordings. Writes some of both to `samples`.
 
-    `recordings`: their folder, if it has moved since the store was made. What needs a package that is not installed is
-    left out.
+    `recordings`: their folder, if it has moved since the store was made. Measures that need a package that is not
+    installed are left out.
     """
     speaker, rate = voice.vocoder(vocoder), voice.language.mel.sample_rate
     samples.mkdir(parents=True, exist_ok=True)
@@ -76,14 +76,14 @@ def measure(
 
 
 def judges() -> list[str]:
-    """What a voice is measured with: versions of the optional packages. A measure is left out without its package."""
+    """Versions of the optional packages that measure a voice. A measure is left out if its package is missing."""
     return [f"{package} {installed(package)}" for package in JUDGES]
 
 
 def held_out(store: FeatureStore) -> list[int]:
-    """For measuring a voice: recordings that training has not seen, or the last ones where there are none.
+    """Held-out recordings for measuring a voice, or the last ones if none were held out.
 
-    Only those that were aligned with their texts, unless none is.
+    Only those that were aligned with their texts, unless none were.
     """
     items = [*store.split("test"), *store.split("valid")]
     timed = [item for item in range(len(store)) if store.utterances[item].durations is not None]
@@ -92,12 +92,12 @@ def held_out(store: FeatureStore) -> list[int]:
 
 
 def different_texts(texts: Sequence[str]) -> list[int]:
-    """For the page of a voice: the first recordings of different texts, since many readers repeat their sentences."""
+    """Recordings for a voice's report: the first ones with different texts, since many speakers repeat sentences."""
     return sorted({text: place for place, text in reversed(list(enumerate(texts)))}.values())[:SHOWN]
 
 
 def word_errors(texts: Sequence[str], waves: Sequence[Wave], rate: int, recognizer: str) -> dict[str, Any]:
-    """Measure of a voice: word error rate by a recognizer."""
+    """Word error rate of a voice by a recognizer."""
     try:
         loaded = load_recognizer(recognizer)
     except (ModuleNotFoundError, FileNotFoundError):
@@ -108,7 +108,7 @@ def word_errors(texts: Sequence[str], waves: Sequence[Wave], rate: int, recogniz
 
 
 def opinions(waves: Sequence[Wave], copies: Sequence[Wave], rate: int) -> dict[str, Any]:
-    """Measure of a voice: predicted opinion scores, beside recordings through the vocoder."""
+    """Predicted opinion scores of a voice, and of recordings through the vocoder."""
     found: dict[str, Any] = {}
     for name, key in (("distillmos", "mos"), ("dnsmos", "ovrl")):
         try:
@@ -123,7 +123,7 @@ def opinions(waves: Sequence[Wave], copies: Sequence[Wave], rate: int) -> dict[s
 def speaker_similarity(
     waves: Sequence[Wave], copies: Sequence[Wave], recordings: Sequence[Wave], rate: int
 ) -> dict[str, Any]:
-    """Measure of a voice: speaker similarity to the recordings."""
+    """Speaker similarity of a voice to its recordings."""
     encoder = load_encoder()
     if encoder is None:
         return {}
@@ -139,7 +139,7 @@ def speaker_similarity(
 
 
 def mel_movement(mels: Sequence[Any], recordings: Sequence[Any]) -> dict[str, Any]:
-    """Measure of a voice: movement and variance of its mels, as ratios to the recordings' (of other sentences)."""
+    """Movement and variance of a voice's mels, as ratios to those of the recordings (of other sentences)."""
     ours, theirs = ([sharpness(mel) for mel in some] for some in (mels, recordings))
     names = (("movement", "time"), ("bins", "bins"), ("variance", "variance"))
     return {

@@ -1,4 +1,4 @@
-"""The order for a voice: recordings, consent, and what it may cost."""
+"""The order for a voice: recordings, consent, and limits on time and machine."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ SENTENCES = 24  # spoken to measure the voice
 
 @dataclass(frozen=True)
 class Order:
-    """The order for one's own voice: of which recordings, with whose consent, at which cost."""
+    """The order for a user's own voice: its recordings, the speaker's consent, and limits on time and machine."""
 
     recordings: Path
     out: Path
     consent: str
     licence: str = "all rights reserved by the speaker"
-    minutes: float = 30.0  # of training
+    minutes: float = 30.0  # limit on the training
     base: str = "default"
     recognizer: str = "moonshine"
     aligner: Path | None = None
@@ -27,10 +27,10 @@ class Order:
     count: int = SENTENCES
     seed: int = 0
     workers: int = 2  # processes
-    threads: int | None = None  # of the training; None: one, or as many as `workers`, whichever is faster
-    blend: float = 1.0  # share of the fine-tuned weights in the voice; the rest are the base's
+    threads: int | None = None  # for the training; None: one, or as many as `workers`, whichever is faster
+    blend: float = 1.0  # share of the fine-tuned weights in the voice; the rest comes from the base voice
     steps: int | None = None  # instead of as many as fit into the minutes
-    one_speaker: bool = False  # known, so recordings that sound different are no reason to refuse
+    one_speaker: bool = False  # the user vouches for it, so recordings that sound different are accepted
 
     def __post_init__(self) -> None:
         if not self.consent.strip():
@@ -44,13 +44,13 @@ class Order:
 
     @property
     def work(self) -> Path:
-        """Beside the voice: what is needed to continue, and to make it again."""
+        """The work folder next to the voice: everything needed to resume, and to create the voice again."""
         out = Path(os.path.abspath(self.out)) if self.out.name in ("", "..") else self.out  # "." has no name
         return out.with_name(f"{out.name}.work")
 
 
 def require_folders(order: Order) -> None:
-    """Refuse folders of an order that cannot be what it says, or hold something else."""
+    """Refuse an order whose folders are not folders, or hold files of something else."""
     if order.out.exists() and not order.out.is_dir():
         raise NotADirectoryError(f"{order.out} is a file: name a folder for the voice")
     if order.aligner is not None and not order.aligner.is_dir():
@@ -67,5 +67,5 @@ def require_folders(order: Order) -> None:
 
 
 def holds_files(folder: Path) -> bool:
-    """Whether there is anything in a folder but the lock of a command that was stopped early."""
+    """Whether a folder holds anything besides the lock file of a command that was stopped early."""
     return folder.exists() and any(path.name != ".lock" for path in folder.iterdir())

@@ -1,4 +1,4 @@
-"""What a creation leaves behind for people: `report.html` with samples to play, and the card `README.md`."""
+"""Report of a created voice: `report.html` with samples to play, and the card `README.md`."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Findings = dict[str, Any]
 
 
 def write_card(order: Order, found: Findings) -> None:
-    """Write the measures into voice.json, and the voice's card for readers."""
+    """Write the measures into voice.json, and the voice's card, README.md."""
     measured = found["evaluate"]
     measures = {key: value[0] if isinstance(value, list) else value for key, value in numbers(measured).items()}
     card = read_card(order.out).model_copy(update={"measures": measures})
@@ -83,12 +83,12 @@ def write_voice_report(order: Order, found: Findings, log: Path, samples: Path) 
 
 
 def numbers(measured: Findings) -> dict[str, Any]:
-    """Of a voice's report: measures without the texts."""
+    """Numbers of a voice's report: the measures without the texts."""
     return {key: value for key, value in measured.items() if not isinstance(value, str) and key not in TEXTS}
 
 
 def measures_table(measured: Findings) -> Cells:
-    """Of a voice's report: the table of measures."""
+    """Table of measures for a voice's report."""
     rows: Cells = [["measure", "this voice", "recordings through the vocoder"]]
     if "wer" in measured:
         low, high = (f"{100 * part:.1f}" for part in measured["wer"][1:])
@@ -111,7 +111,7 @@ def measures_table(measured: Findings) -> Cells:
 
 
 def explanation(measured: Findings) -> str:
-    """Of a voice's report: what the measures mean, and which are missing."""
+    """Note for a voice's report: what the measures mean, and which are missing."""
     missing = [name for name in ("wer", "distillmos", "dnsmos", "similarity") if name not in measured]
     without = f" Not measured, because a package is not installed: {', '.join(missing)}." if missing else ""
     return (
@@ -122,13 +122,13 @@ def explanation(measured: Findings) -> str:
 
 
 def interval(values: list[float]) -> str:
-    """Of a voice's report: a mean with its interval."""
+    """Format a mean with its interval for a voice's report."""
     mean, low, high = values
     return f"{mean:.2f} [{low:.2f}, {high:.2f}]"
 
 
 def used_table(found: Findings) -> Cells:
-    """Of a voice's report: how much was recorded and used."""
+    """Table for a voice's report: how much was recorded and used."""
     gathered, plan = found["gather"], found["plan"]
     low, middle, high = gathered["loudness"] or [0.0, 0.0, 0.0]
     return [
@@ -147,7 +147,7 @@ def used_table(found: Findings) -> Cells:
 
 
 def left_out(found: Findings) -> Cells:
-    """Of a voice's report: every reason for leaving clips out with its count and seconds; nothing disappears."""
+    """Rows for a voice's report: every reason for leaving out clips, with the number of clips and seconds."""
     rows: Cells = []
     for reason, (count, seconds) in found["gather"]["left_out"].items():
         rows.append(["reading", reason, f"{count:.0f}", f"{seconds:.0f}"])
@@ -166,14 +166,14 @@ def left_out(found: Findings) -> Cells:
 
 
 def minutes_used(found: Findings) -> float:
-    """Of a voice's report: how much of the recordings the voice learned from or was measured with."""
+    """Minutes of recordings that the voice learned from or was measured with."""
     prepared = found["prepare"]
     lost = sum(row[3] for row in prepared["left_out"]) + prepared["removed"][1] + found["align"]["seconds_left_out"]
     return float(found["gather"]["seconds"] - lost) / 60
 
 
 def worst_table(found: Findings) -> Cells:
-    """Of a voice's report: the clips that fit their text worst."""
+    """Table for a voice's report: the clips that match their texts worst."""
     rows: Cells = [["clip", "score", "left out", "text"]]
     for name, score, reason, text in found["align"]["worst"]:
         rows.append([name, "" if score is None else f"{score:.2f}", reason, text])
@@ -181,7 +181,7 @@ def worst_table(found: Findings) -> Cells:
 
 
 def draw_curves(log: Path, path: Path) -> bool:
-    """Of a voice's report: the figure of losses over steps; False where nothing was logged."""
+    """Draw the losses over steps for a voice's report; returns False if nothing was logged."""
     from matplotlib.figure import Figure
 
     rows = read_log(log)

@@ -1,4 +1,4 @@
-"""By how much to scale predicted energies: they vary less than those of recordings."""
+"""Scale factor of predicted energies, which vary less than those of recordings."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ MOST_SPREAD = 1.5
 
 @torch.no_grad()
 def energy_spread(model: AlignedModel, store: FeatureStore, items: list[int]) -> float:
-    """Deviation of the energies of phonemes in these recordings per deviation of the predicted ones, 1 … MOST_SPREAD.
+    """Ratio of the standard deviations of phoneme energies: these recordings to predictions, 1 … MOST_SPREAD.
 
-    A prediction that minimises its error is drawn to the mean. Spread out again, loud and soft differ as much as they
-    do in the recordings, though not always in the same places.
+    A prediction that minimises its error is drawn to the mean. After scaling, loud and soft phonemes differ as much as
+    they do in the recordings, though not always at the same phonemes.
     """
     true, predicted = [], []
     for item in items:

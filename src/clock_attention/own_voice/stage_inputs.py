@@ -1,4 +1,4 @@
-"""Inputs of the stages of creating a voice: what identifies recordings and the voice that training begins with."""
+"""Inputs of the stages of creating a voice: what identifies the recordings and the voice that training starts from."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from clock_attention.speech.training.transfer import Start
 def gathering_inputs(
     sources: Sequence[Source], rejected: Sequence[Rejection], start: Start, recognizer: str, aligner: str
 ) -> dict[str, Any]:
-    """Inputs of gathering: everything that the clips depend on, and nothing else."""
+    """Inputs of the gathering stage: everything that the clips depend on, and nothing else."""
     foreign = any(Path(source.path).suffix.lower() in FOREIGN for source in sources)
     return {
         "sources": [[source.id, source.text, source.fault, *file_state(source.path)] for source in sources],
@@ -33,13 +33,13 @@ def gathering_inputs(
 
 
 def clips_digest(folder: Path) -> str:
-    """Input of what is done with the clips: their table and their sound, and no other file that lies there."""
+    """Input of the stages that use the clips: digest of their table and audio, ignoring other files in the folder."""
     files = [folder / "metadata.csv", *sorted(folder.glob("wavs/[!.]*"))]
     return digest_of(*(path for path in files if path.is_file()))
 
 
 def start_digest(start: Start) -> str:
-    """Input of the training: what identifies the voice that it begins with."""
+    """Input of the training stage: digest of the voice that training starts from."""
     weights = hashlib.sha256()
     for name, tensor in sorted(start.weights.items()):
         weights.update(name.encode() + tensor.detach().float().contiguous().numpy().tobytes())
@@ -47,17 +47,17 @@ def start_digest(start: Start) -> str:
 
 
 def needs_transcript(source: Source) -> bool:
-    """While creating a voice: whether a recognizer has to write the text of a recording."""
+    """Input of the gathering stage: whether a recording has to be transcribed by a recognizer."""
     return source.text is None and not source.fault
 
 
 def may_be_cut(source: Source) -> bool:
-    """Input of gathering: whether a recording may be long, and its text says where to cut it."""
+    """Input of the gathering stage: whether a recording may have to be cut between the words of its text."""
     foreign = Path(source.path).suffix.lower() in FOREIGN  # of unknown length
     return source.text is not None and (foreign or length_of(source.path) > LONGEST_CLIP)
 
 
 def file_state(path: str) -> list[int]:
-    """Input of gathering: size and time of a file, by which changes are noticed."""
+    """Input of the gathering stage: size and modification time of a file, to notice changes."""
     state = Path(path).stat()
     return [state.st_size, state.st_mtime_ns]

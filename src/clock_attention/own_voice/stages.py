@@ -1,7 +1,7 @@
-"""Stages of creating a voice that are done once: each leaves a file that says what it was done with and found.
+"""Stages of creating a voice, each run only once: a file per stage records its inputs and its results.
 
-A stage is repeated when anything that it depends on has changed, and whenever it is, every stage after it is that
-depends on it.
+A stage is repeated when anything that it depends on has changed; every later stage that depends on it is then
+repeated, too.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ StageResult = dict[str, Any]
 
 
 class Stages:
-    """The files of all stages of creating a voice in one folder, and the chain of what each depends on."""
+    """The files of all stages of creating a voice in one folder, and the chain of their dependencies."""
 
     def __init__(self, folder: Path, begin: Callable[[str], None] = lambda stage: None) -> None:
-        """`begin` is told which stage has something to do."""
+        """`begin` is called with the name of each stage that has work to do."""
         self.folder, self.begin = make_folder(folder), begin
         self.before = ""
 
@@ -36,12 +36,12 @@ class Stages:
         own: Path | None = None,
         chained: bool = True,
     ) -> StageResult:
-        """What the stage found, now or earlier.
+        """Result of a stage, from its file if the stage has already run with these inputs.
 
         Args:
-            outputs: files that it writes; where one is missing, the stage is done again.
-            own: the folder that it alone writes into. Emptied before the work, unless the same work was interrupted.
-            chained: whether later stages depend on it, except by what they take from it as inputs.
+            outputs: files that the stage writes; if one is missing, the stage is repeated.
+            own: folder that only this stage writes to. Emptied before the work, unless the same work was interrupted.
+            chained: whether later stages depend on this one beyond the inputs that they list.
         """
         key = digest([self.before, name, inputs])
         path = self.folder / f"{name}.json"
@@ -50,9 +50,9 @@ class Stages:
         if not (same and "result" in done and all(output.exists() for output in outputs)):
             interrupted = same and "result" not in done
             if own is not None and not interrupted:
-                path.unlink(missing_ok=True)  # first, since half a folder is not what it says
+                path.unlink(missing_ok=True)  # first: it must not describe a partly deleted folder
                 shutil.rmtree(own, ignore_errors=True)
-            # Later stages depend on this very run of the work: some of them change what it leaves behind.
+            # Later stages depend on this particular run: some of them change its output.
             done = {"key": key, "run": done["run"] if interrupted else secrets.token_hex(8)}
             write_atomically(path, json.dumps(done))
             self.begin(name)
@@ -65,7 +65,7 @@ class Stages:
 
     @staticmethod
     def read(path: Path) -> dict[str, Any]:
-        """The file of a stage: key and run, and what it found unless it was interrupted. Empty where damaged."""
+        """Read the file of a stage: key, run, and the result unless it was interrupted. Empty if missing or damaged."""
         try:
             found = json.loads(path.read_text("utf-8"))
         except (FileNotFoundError, ValueError):
@@ -74,12 +74,12 @@ class Stages:
 
 
 def digest(value: Any) -> str:
-    """For stages: hash of anything that JSON can hold."""
+    """Hash of any JSON-serializable value, used as a stage key."""
     return hashlib.sha256(json.dumps(value, sort_keys=True, default=str).encode()).hexdigest()
 
 
 def digest_of(*paths: Path) -> str:
-    """For stages: hash of the names and contents of files; of a folder, of all files in it and below."""
+    """Hash of the names and contents of files, used as a stage input; for a folder, of all files in it, recursively."""
     found = hashlib.sha256()
     for path in paths:
         files = sorted(file for file in path.rglob("*") if file.is_file()) if path.is_dir() else [path]

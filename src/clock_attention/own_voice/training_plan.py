@@ -1,4 +1,4 @@
-"""How long one's own voice is trained, and with how many threads: found once, so that repeating changes nothing."""
+"""Plan for training a user's own voice: steps and threads, chosen once so that a repeated run gives the same voice."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ TIMED_STEPS = 4
 
 
 def planned(order: Order, start: Start, store: FeatureStore) -> StageResult:
-    """Plan the training of one's own voice: threads, and steps that fit into the minutes."""
+    """Plan the training of a user's own voice: threads, and steps that fit into the minutes."""
     frames = sum(row.frames for row in store.utterances if row.durations is not None)
     worthwhile = worthwhile_steps(frames / store.mel_config.frames_per_second / 60)
     if order.steps is not None:
         count = order.threads or order.workers
         return {"steps": order.steps, "worthwhile": worthwhile, "seconds_per_step": None, "threads": count}
-    # Beside another program, two threads wait for each other and are slower than one.
+    # On a busy machine, two threads wait for each other and are slower than one.
     choice = [order.threads] if order.threads else sorted({1, order.workers})
     seconds = {count: seconds_per_step(count, order, start, store) for count in choice}
     best = min(choice, key=seconds.__getitem__)
@@ -38,7 +38,7 @@ def planned(order: Order, start: Start, store: FeatureStore) -> StageResult:
 
 
 def warnings_about_time(order: Order, plan: StageResult) -> list[str]:
-    """Of a plan: warns where more minutes would make a better voice."""
+    """Warnings about a training plan: more minutes would make a better voice."""
     if order.steps is not None or plan["steps"] >= plan["worthwhile"]:
         return []
     enough = plan["worthwhile"] * plan["seconds_per_step"] / 60
@@ -49,18 +49,18 @@ def warnings_about_time(order: Order, plan: StageResult) -> list[str]:
 
 
 def seconds_per_step(count: int, order: Order, start: Start, store: FeatureStore) -> float:
-    """For the plan: what a step with the discriminator takes with so many threads."""
+    """Seconds per training step with the discriminator and this number of threads, measured for the plan."""
     config = fine_tuning_config(start, TIMED_STEPS + 1, order.seed)
     config = config.changed(["adversarial_from=0", "pictures=0", "validate_every=1000", "log_every=1"])
     with TemporaryDirectory(prefix="clock-attention-") as folder, threads(count):
         run = Path(folder) / "run"
         train_to(TIMED_STEPS + 1, config, store, run, start=start, quiet=True)
-        first, *_, last = read_log(run / "log.csv")  # the first step compiles
+        first, *_, last = read_log(run / "log.csv")  # the first step includes compilation
         return (float(last["seconds"]) - float(first["seconds"])) / TIMED_STEPS
 
 
 def train_to(step: int, config: RunConfig, store: FeatureStore, run: Path, **options: Any) -> Path:
-    """While creating a voice: train to this step. Training ends early at a signal, and the creation with it."""
+    """Train up to this step while creating a voice. A signal ends training early, and with it the creation."""
     path = train(config, store, run, **options)
     if path.stem != f"step-{step:08d}":
         raise KeyboardInterrupt
@@ -69,7 +69,7 @@ def train_to(step: int, config: RunConfig, store: FeatureStore, run: Path, **opt
 
 @contextmanager
 def threads(count: int) -> Iterator[None]:
-    """While creating a voice: the number of threads, on which sums and so the voice depend."""
+    """Set the number of threads while creating a voice: it affects rounding, and so the voice."""
     before = torch.get_num_threads()
     torch.set_num_threads(count)
     try:

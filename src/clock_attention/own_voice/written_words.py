@@ -1,4 +1,4 @@
-"""Words of a recording that is cut, as they are written in its text: the aligner's words have no punctuation."""
+"""Words of a recording to be cut, as written in its text: the aligner's words have no punctuation."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from bisect import bisect_right
 
 from clock_attention.speech.corpus.cutting import TimedWord
 
-NEAR = 8  # words of the text among which the next one is looked for
-ATTACHED = re.compile(r"[^\w\s]*")  # punctuation behind a word
-PLAIN = str.maketrans("\u2018\u2019\u02bc\u201c\u201d\u2010\u2011", "'''\"\"--")  # as the aligner's words have it
+NEAR = 8  # words of the text that are searched for the next one
+ATTACHED = re.compile(r"[^\w\s]*")  # punctuation after a word
+PLAIN = str.maketrans("\u2018\u2019\u02bc\u201c\u201d\u2010\u2011", "'''\"\"--")  # as in the aligner's words
 
 
 def written(words: list[TimedWord], text: str) -> list[TimedWord]:
-    """Gathered words as they stand in the text, with the punctuation behind them, which says where to pause.
+    """Gathered words as they appear in the text, with the punctuation that follows them and shows where to pause.
 
-    A word that does not stand there (a number that was written out) stays as it is. Words that touch in the text, like
-    5 and %, become one. What stands there and is not among the words was not spoken, and is left out.
+    A word that does not appear in the text (a number that was written out) stays as it is. Words without a space
+    between them, like 5 and %, become one. Text that is not among the words was not spoken and is left out.
     """
     plain = folded(text)
     ends = [found.end() for found in re.finditer(r"\w+", plain)]
@@ -29,7 +29,7 @@ def written(words: list[TimedWord], text: str) -> list[TimedWord]:
         places.append(found.start() if found else None)
         reached, missed = (found.end(), 0) if found else (reached, missed + 1)
     result: list[TimedWord] = []
-    touches = False  # the word before
+    touches = False  # whether the previous word touches this one
     for place, after, word in zip(places, [*places[1:], len(text)], words, strict=True):
         if place is None:
             result.append(word)
@@ -49,11 +49,11 @@ def written(words: list[TimedWord], text: str) -> list[TimedWord]:
 
 
 def whole_word(word: str) -> str:
-    """Pattern of a gathered word that is not a part of another; behind a sign like % anything may stand."""
+    """Pattern that matches a gathered word as a whole word; after a sign like %, anything may follow."""
     before, behind = (r"(?<!\w)" if word[0].isalnum() else "", r"(?!\w)" if word[-1].isalnum() else "")
     return before + re.escape(word) + behind
 
 
 def folded(text: str) -> str:
-    """Words gathered or written, in small letters and plain marks; every letter stays where it was."""
+    """Gathered or written words in lower case with plain punctuation; every character keeps its position."""
     return "".join(c.casefold() if len(c.casefold()) == 1 else c for c in text.translate(PLAIN))

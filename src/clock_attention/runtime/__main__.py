@@ -14,7 +14,7 @@ def main() -> int:
     parser.add_argument("text", nargs="?", help="what to say; without it, standard input is read")
     parser.add_argument("-o", "--out", type=Path, default=Path("speech.wav"), help=".wav or .flac")
     parser.add_argument("--pace", type=float, help="0.5 … 2; 2 is twice as fast")
-    parser.add_argument("--duration", help="of the whole: 3.2s or 3200ms")
+    parser.add_argument("--duration", help="total duration: 3.2s or 3200ms")
     parser.add_argument("--ssml", action="store_true", help="the text is an SSML document")
     parser.add_argument("--timestamps", type=Path, help="also write words and phones: .TextGrid, .json, .srt")
     parser.add_argument("--threads", type=int, help="CPU threads")

@@ -1,4 +1,4 @@
-"""Durations of tokens in the runtime: whole frames of a phrase that is encoded already, divided among its tokens."""
+"""Token durations in the runtime: divide the frames of an encoded phrase among its tokens, in whole frames."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ def fitted_durations(natural: Frames, optional: NDArray[np.bool_], frames: int) 
     """Durations in whole frames that sum to `frames`: the aligned model's `fitted_durations` in NumPy.  (T + 2,)
 
     Args:
-        natural: predicted frames of the silence before, every token and the silence after.
-        optional: which of them may take no frames.
+        natural: predicted frames of the leading silence, every token and the trailing silence.
+        optional: which of them may be given no frames.
     """
     least = (~optional).astype(np.float32)
     total, wanted = natural.sum(dtype=np.float32), np.float32(frames)
     fewest = least.sum(dtype=np.float32)
-    if wanted >= total or wanted < fewest:  # longer than natural, or too short for one frame a phoneme
+    if wanted >= total or wanted < fewest:  # longer than natural, or too short for one frame per phoneme
         fitted = natural * wanted / total
     else:
         hurried = np.where(optional, natural * np.minimum(wanted / total, np.float32(1)), natural)

@@ -1,4 +1,4 @@
-"""Writes the folders that this package reads. Needs torch, unlike everything beside it."""
+"""Export voices to folders that the runtime reads. Needs torch, unlike the rest of the runtime."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from clock_attention.speech.voice.voice import Voice
 
 
 def export_runtime(voice: Voice, folder: str | Path, *, vocoder: str | Path = "auto") -> Path:
-    """Write an exported voice for `clock_attention.runtime.load`: ONNX graphs and `runtime.json`, or nothing."""
+    """Export a voice for `clock_attention.runtime.load`: ONNX graphs and `runtime.json`; a failure leaves no files."""
     folder, model, language = Path(folder), voice.model, voice.language
     if not isinstance(model, AlignedModel):
         raise ValueError(

@@ -1,10 +1,10 @@
-"""The folder of an exported voice: data that a runtime reads, and nothing that could run.
+"""The folder of an exported voice: data that the runtime reads, without executable code.
 
 VOICE/runtime.json   symbols, phonemizer, pace, mel
 VOICE/text.onnx      phonemes → encoded text and durations
 VOICE/frames.onnx    encoded text along durations → log-mel
 VOICE/vocoder.onnx   log-mel → waveform
-VOICE/lexicon.toml   optional: words with a pronunciation of their own
+VOICE/lexicon.toml   optional: words with custom pronunciations
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from pathlib import Path
 
 FORMAT = 1
 CARD, TEXT, FRAMES, VOCODER, LEXICON = "runtime.json", "text.onnx", "frames.onnx", "vocoder.onnx", "lexicon.toml"
-WAVE, HARMONIC = "wave", "harmonic"  # kinds of vocoders
-MOST_BYTES = 1_000_000  # of the card
+WAVE, HARMONIC = "wave", "harmonic"  # types of vocoder
+MOST_BYTES = 1_000_000  # maximum size of the card
 
 
 class RuntimeVoiceError(ValueError):
@@ -34,10 +34,10 @@ class RuntimeCard:
     sample_rate: int
     hop_length: int
     log_floor: float
-    pitch_std: float | None  # of the natural log of F0; None where the voice does not say
+    pitch_std: float | None  # of the natural log of F0; None if the voice does not specify it
     longest_phrase: int
     vocoder: str
-    vocoder_context: int  # mel frames to each side that a sample depends on
+    vocoder_context: int  # mel frames on each side that a sample depends on
     corpus: str
     licence: str
 
@@ -53,7 +53,7 @@ NUMBERS = {
 
 
 def read_card(folder: Path) -> RuntimeCard:
-    """`runtime.json` of an exported voice's folder, checked."""
+    """Read and validate `runtime.json` in the folder of an exported voice."""
     path = folder / CARD
     try:
         content = path.read_bytes()

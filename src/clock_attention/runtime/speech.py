@@ -1,4 +1,4 @@
-"""Spoken text without torch: sound and when each word and phone is said."""
+"""Speech of the runtime: audio with the times of words and phones, without torch."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from clock_attention.timestamps import Alignment, Interval
 
 @dataclass(frozen=True)
 class RuntimeSpeech:
-    """Speech of the runtime: one sentence of a stream, or all of it; as `Speech` with torch, without mel and clocks."""
+    """Speech of the runtime: one sentence of a stream, or a whole text; like `Speech`, without mel and clocks."""
 
     text: str
     audio: Wave
@@ -32,7 +32,7 @@ class RuntimeSpeech:
 
     @property
     def words(self) -> list[Interval]:
-        """When each written word is spoken."""
+        """Times of the written words."""
         return word_intervals(self.phonemes, self.alignment)
 
     def tiers(self) -> dict[str, list[Interval]]:
@@ -49,7 +49,7 @@ class RuntimeSpeech:
 
 
 def join(pieces: Sequence[RuntimeSpeech], text: str) -> RuntimeSpeech:
-    """Pieces of a stream of the runtime as one speech."""
+    """Join the sentences of a runtime stream into one speech."""
     phonemes = joined(piece.phonemes for piece in pieces)
     durations = np.concatenate([piece.alignment.durations for piece in pieces])
     sentences: list[Interval] = []

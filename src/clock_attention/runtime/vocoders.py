@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from clock_attention.speech.audio.wave import Wave
 
 Mel = NDArray[np.float32]
-CHUNK = 400  # mel frames that go through HiFi-GAN at once: bounds its memory
-# Of the harmonic vocoder; clock_attention.speech.vocoder explains them.
+CHUNK = 400  # mel frames per call of HiFi-GAN: bounds its memory
+# Constants of the harmonic vocoder, explained in clock_attention.speech.vocoder.
 RATE, FFT, HOP, LOUDEST = 24000, 1200, 300, 7.0
 SPECTRUM_BINS = FFT // 2 + 1
 LEAST_HERTZ, HIGHEST_HARMONIC = 40.0, 11000.0
@@ -22,13 +22,13 @@ SOURCE = 4
 
 
 class OnnxSession(Protocol):
-    """What the runtime's vocoders use of an ONNX session."""
+    """The part of an ONNX session's interface that the runtime's vocoders use."""
 
     def run(self, outputs: Any, inputs: dict[str, Any]) -> list[Any]: ...
 
 
 class WaveVocoder:
-    """An ONNX graph from mel to waveform, such as HiFi-GAN, in pieces with their surroundings: no seam."""
+    """An ONNX graph from mel to waveform, such as HiFi-GAN, run in chunks with enough context to leave no seams."""
 
     def __init__(self, session: OnnxSession, hop: int, context: int) -> None:
         self._session, self.hop, self.context = session, hop, context
@@ -43,7 +43,7 @@ class WaveVocoder:
 
 
 class OnnxHarmonicVocoder:
-    """The harmonic vocoder in the runtime: an ONNX graph draws spectra; pulses and free phases fill them."""
+    """The harmonic vocoder in the runtime: an ONNX graph predicts spectra; pulses and free phases fill them."""
 
     def __init__(self, session: OnnxSession, hop: int, sample_rate: int) -> None:
         self._session, self.hop = session, hop
@@ -62,7 +62,7 @@ class OnnxHarmonicVocoder:
         return resampled(wave[2 * HOP :][: spectra * HOP])[:samples].clip(-1.0, 1.0)
 
     def _spectra_of_pulses(self, frequency: NDArray[np.float32]) -> NDArray[Any]:
-        """Of windows that begin two hops before each hop."""
+        """Spectra of the pulses, in windows that begin two hops before each hop."""
         wave = np.pad(excitation(np.pad(frequency, (1, SOURCE), mode="edge")), (2 * HOP, 0))
         windows = np.lib.stride_tricks.sliding_window_view(wave, FFT)[::HOP][: len(frequency)]
         return np.fft.rfft(windows * (self.window / np.float32(FFT / 4)))
@@ -77,9 +77,9 @@ class OnnxHarmonicVocoder:
 
 
 def excitation(frequency: NDArray[np.float32]) -> Wave:
-    """NumPy version for the runtime: pulses over the inner hops of F0 (N + 2,), 0 where unvoiced.  (N · HOP,)"""
+    """NumPy version for the runtime: pulse train over the inner hops of F0 (N + 2,), 0 where unvoiced.  (N · HOP,)"""
     double = frequency.astype(np.float64)
-    share = (np.arange(HOP) + 0.5) / HOP - 0.5  # from the middle of a hop, in hops
+    share = (np.arange(HOP) + 0.5) / HOP - 0.5  # distance from the middle of the hop, in hops
     near, before, after = double[1:-1, None], double[:-2, None], double[2:, None]
     hertz = near + np.abs(share) * (np.where(share < 0, before, after) - near)  # (N, HOP)
     voiced = hertz > LEAST_HERTZ
@@ -102,7 +102,7 @@ def pulses(phase: NDArray[np.float32], frequency: NDArray[np.float32]) -> NDArra
 
 @cache
 def resampling() -> NDArray[np.float32]:
-    """NumPy matrix for the runtime (INPUT + 2 TAPS, OUTPUT): 24,000 to 22,050 Hz by a windowed sinc."""
+    """Resampling matrix of the runtime (INPUT + 2 TAPS, OUTPUT): 24,000 to 22,050 Hz by a windowed sinc."""
     place = np.arange(OUTPUT)[None] * INPUT / OUTPUT + TAPS
     distance = np.arange(INPUT + 2 * TAPS)[:, None] - place
     cut = 0.97 * OUTPUT / INPUT
@@ -112,7 +112,7 @@ def resampling() -> NDArray[np.float32]:
 
 
 def resampled(wave: Wave) -> Wave:
-    """The runtime vocoder's waveform at 22,050 Hz instead of 24,000."""
+    """The runtime vocoder's waveform, resampled from 24,000 to 22,050 Hz."""
     samples = np.concatenate([np.zeros(TAPS, np.float32), wave])
     pieces = (len(samples) - 2 * TAPS) // INPUT
     windows = np.lib.stride_tricks.sliding_window_view(samples, INPUT + 2 * TAPS)[::INPUT][:pieces]

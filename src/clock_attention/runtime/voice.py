@@ -61,7 +61,7 @@ class RuntimeVoice:
         else:
             self._vocoder = OnnxHarmonicVocoder(sounding, self.card.hop_length, self.card.sample_rate)
 
-    # What planning asks of a voice.
+    # The interface that planning expects of a voice.
 
     @property
     def language(self) -> RuntimeCard:
@@ -95,7 +95,7 @@ class RuntimeVoice:
     # Speaking.
 
     def speak(self, text: str | None = None, **options: Any) -> RuntimeSpeech:
-        """Speak a text as one piece, with the options of `stream`."""
+        """Speak a text, joined into one speech, with the options of `stream`."""
         pieces = list(self.stream(text, **options))
         return join(pieces, " ".join(piece.text for piece in pieces) if text is None else text)
 
@@ -104,7 +104,8 @@ class RuntimeVoice:
     ) -> Iterator[RuntimeSpeech]:
         """Speak a text sentence by sentence.
 
-        The options are those of `clock_attention.speech.voice.Voice.speak` but the vocoder, which is the exported one.
+        The options are those of `clock_attention.speech.voice.Voice.speak`, except for the vocoder, which is exported
+        with the voice.
         """
         if speaker is not None:
             raise ValueError(
@@ -121,7 +122,7 @@ class RuntimeVoice:
             yield self._say(sentence, phrase_plans, request.pacing)
 
     def _say(self, sentence: PlannedSentence, phrase_plans: Sequence[PhrasePlan], pacing: Pacing) -> RuntimeSpeech:
-        """One sentence, phrase by phrase, each followed by its pause."""
+        """Speak one sentence, phrase by phrase, each followed by its pause."""
         hop = self.card.hop_length
         phonemes: list[Phonemes] = []
         durations: list[IntArray] = []
@@ -145,7 +146,7 @@ class RuntimeVoice:
         )
 
     def _utter(self, phrase: Phrase, pacing: Pacing, plan: PhrasePlan) -> tuple[Wave, IntArray]:
-        """The sound of a phrase, and the frames of its tokens and closing silences (T + 2,)."""
+        """The audio of a phrase, and the frames of its tokens and the silences around them (T + 2,)."""
         phonemes, frames = phrase.phonemes, plan.frames
         if frames is None and pacing.mpr is not None:
             frames = max(1, round(pacing.mpr * len(phonemes)))
@@ -166,7 +167,7 @@ class RuntimeVoice:
     def _timed(
         self, phrase: Phrase, frames: int | None, pace: float, durations: IntArray | None
     ) -> tuple[dict[str, NDArray[Any]], IntArray]:
-        """The encoded text of a phrase, once, and the frames of its tokens and closing silences (T + 2,)."""
+        """The encoded text of a phrase, reused if available, and the frames of its tokens and silences (T + 2,)."""
         if phrase.encoded is not None:
             text: dict[str, NDArray[Any]] = phrase.encoded.state
             if durations is not None:
@@ -181,7 +182,7 @@ class RuntimeVoice:
     def _sounded(
         self, mel: NDArray[np.float32], attention: NDArray[np.float32], source: IntArray, energy: FloatArray | None
     ) -> Wave:
-        """The waveform: frames of the mel go through the vocoder, silence that was put in does not."""
+        """The waveform: mel frames go through the vocoder, inserted silence does not."""
         hop = self.card.hop_length
         wave = np.zeros(len(source) * hop, np.float32)
         for before, after in pairwise([-1, *np.flatnonzero(source < 0).tolist(), len(source)]):
@@ -204,16 +205,16 @@ def session(path: Path, threads: int | None) -> onnxruntime.InferenceSession:
     """An ONNX Runtime session for one graph of an exported voice."""
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3
-    # Threads that wait busily take the machine from everything else.
+    # Busy-waiting threads would take CPU time from everything else.
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     if threads is not None:
         options.intra_op_num_threads = threads
     try:
         return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
-    except Exception as error:  # ONNX Runtime has an exception of its own for every kind of damage
+    except Exception as error:  # ONNX Runtime raises a different exception for each kind of damage
         raise RuntimeVoiceError(f"{path}: missing or damaged; export the voice again ({error})") from None
 
 
 def load(folder: str | Path, *, threads: int | None = None) -> RuntimeVoice:
-    """Load an exported voice: the folder that `clock-attention export --runtime` has written."""
+    """Load an exported voice from the folder that `clock-attention export --runtime` has written."""
     return RuntimeVoice(Path(folder), threads=threads)

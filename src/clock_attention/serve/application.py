@@ -1,4 +1,4 @@
-"""The HTTP interface: OpenAI's speech endpoint and what belongs to it."""
+"""The HTTP interface: OpenAI's speech endpoint, and endpoints for models, voices, health and metrics."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ ERRORS: dict[int | str, dict[str, Any]] = {
         400: "The request is wrong.",
         401: "The API key is missing or wrong.",
         404: "There is no such model.",
-        408: "The request came too slowly.",
+        408: "The request arrived too slowly.",
         413: "The request is too large.",
         421: "The server does not answer under this name.",
         429: "The queue is full.",
@@ -81,14 +81,14 @@ SPEECH_ANSWERS: dict[int | str, dict[str, Any]] = {
 
 @dataclass(frozen=True)
 class Desk:
-    """What all of the server's interfaces share: the voices, their vocoder and the engine."""
+    """State shared by all of the server's interfaces: the voices, their vocoder and the engine."""
 
     voices: Mapping[str, Voice]  # the first is the default
     vocoder: str | Vocoder
     engine: Engine
 
     def task(self, voice: Voice, text: str, *, ssml: bool = False, **options: Any) -> SpeechTask:
-        """A text within the limits as a task, with the options of `Voice.stream`."""
+        """Create a speech task, with the options of `Voice.stream`, for a text that is within the limits."""
         limits = self.engine.limits
         limits.check_text(text)
         return SpeechTask(voice, self.vocoder_of(voice), text, ssml, {"most_seconds": limits.seconds, **options})
@@ -97,14 +97,14 @@ class Desk:
         return voice.vocoder(self.vocoder)
 
     def warm_up(self) -> None:
-        """Load and compile everything before the first request, and fail now if something is missing."""
+        """Load and compile everything before the first request, so that missing files are reported at startup."""
         for voice in self.voices.values():
             for _ in SpeechTask(voice, self.vocoder_of(voice), "Ready.")():
                 pass
 
 
 class ClosingStream(StreamingResponse):
-    """An HTTP response that streams, ends, and closes its source when the client leaves, wherever that happens."""
+    """A streaming HTTP response with a time limit; its source is closed whenever the client disconnects."""
 
     def __init__(self, content: AsyncGenerator[bytes, None], *, media_type: str, seconds: float) -> None:
         super().__init__(content, media_type=media_type)
@@ -114,7 +114,7 @@ class ClosingStream(StreamingResponse):
         try:
             await asyncio.wait_for(super().__call__(scope, receive, send), self.seconds)
         except asyncio.TimeoutError:
-            raise LateError(f"the client did not take its answer within {self.seconds:g} seconds") from None
+            raise LateError(f"the client did not read the response within {self.seconds:g} seconds") from None
         finally:
             await self.content.aclose()
 
@@ -126,7 +126,7 @@ def http_application(
     lifespan: Callable[[FastAPI], AbstractAsyncContextManager[None]] | None = None,
 ) -> FastAPI:
     """The HTTP application (FastAPI) with all its endpoints. Put a `Guard` in front of it."""
-    # The interactive pages would fetch their scripts from elsewhere: only the description itself is served.
+    # The interactive pages would fetch scripts from a third party: only the OpenAPI description itself is served.
     application = FastAPI(
         title="clock-attention",
         version=__version__,
@@ -143,18 +143,18 @@ def http_application(
             code = None if given is None else "invalid_api_key"
             raise ApiError(401, "this server needs its API key: Authorization: Bearer KEY", code=code)
 
-    # Some clients read as fast as they play.
+    # Some clients read no faster than they play.
     longest = desk.engine.limits.deadline + desk.engine.limits.seconds
     protected: dict[str, Any] = {"dependencies": [Depends(check_key)]} if api_key else {}
 
-    @application.get("/health", summary="Whether requests are taken")
+    @application.get("/health", summary="Whether requests are accepted")
     async def health() -> schema.Health:
         limits = desk.engine.limits
         return schema.Health(
             version=__version__, open_jobs=desk.engine.open_jobs, most_jobs=limits.waiting + desk.engine.workers
         )
 
-    @application.get("/metrics", summary="Counters in Prometheus's format", response_class=Response, **protected)
+    @application.get("/metrics", summary="Metrics in Prometheus's format", response_class=Response, **protected)
     async def metrics() -> Response:
         return Response(desk.engine.metrics.text(), media_type=CONTENT_TYPE)
 
@@ -173,7 +173,7 @@ def http_application(
         task = task_of(desk, body)
         pieces = desk.engine.stream_async(task)
         try:
-            first = await while_present(request, anext(pieces))  # errors in the text still get a status of their own
+            first = await while_present(request, anext(pieces))  # errors in the text can still set the HTTP status
             encoder = Encoder(body.response_format, first.sample_rate)
             parts = spoken_parts(first, pieces, encoder)
             if body.stream_format == "sse":
@@ -191,7 +191,7 @@ def http_application(
             return JSONResponse(timed(all_parts, encoder))
         return Response(encoder.whole(), media_type=encoder.format.media_type)
 
-    # The answer with timestamps is written by hand above, so FastAPI does not know its schema.
+    # The response with timestamps is built by hand above, so FastAPI does not know its schema.
     original = application.openapi
 
     def described() -> dict[str, Any]:
@@ -207,7 +207,7 @@ def http_application(
 
 
 def task_of(desk: Desk, body: schema.SpeechRequest) -> SpeechTask:
-    """The engine's task for an HTTP request to speak, or an error that says what is wrong with it."""
+    """The engine's task for an HTTP speech request; an invalid request raises an error that says why."""
     if body.model not in (schema.MODEL, *schema.OPENAI_MODELS):
         raise ApiError(
             404, f"there is no model {body.model!r} here, only {schema.MODEL!r}", param="model", code="model_not_found"
@@ -219,7 +219,7 @@ def task_of(desk: Desk, body: schema.SpeechRequest) -> SpeechTask:
     if len(given) > 1:
         raise ApiError(400, f"{' and '.join(given)} were given together: each of them sets the length", param=given[-1])
     if body.timeline is not None:
-        # As a list: a path, which would also be a timeline, cannot come from a client.
+        # Always a list: the option also accepts a path, which a client must not be able to pass.
         options["timeline"] = [(one.label, one.start, one.end) for one in body.timeline]
     elif body.duration is not None:
         options["duration"] = body.duration
@@ -229,7 +229,7 @@ def task_of(desk: Desk, body: schema.SpeechRequest) -> SpeechTask:
 
 
 def named_voice(voices: Mapping[str, Voice], name: str | None) -> Voice:
-    """The voice that an HTTP request names; the first one without a name, or for one of OpenAI's."""
+    """The voice that a request names; the first one if it names none, or one of OpenAI's voices."""
     if name is not None and name in voices:
         return voices[name]
     if name is None or name in schema.OPENAI_VOICES:
@@ -249,15 +249,15 @@ def voice_entry(name: str, voice: Voice) -> schema.VoiceEntry:
 
 
 async def while_present(request: Request, work: Any) -> Any:
-    """The result of `work`, which is given up when the HTTP client leaves."""
+    """The result of `work`, which is cancelled if the HTTP client disconnects."""
     task = asyncio.ensure_future(work)
     leaving = asyncio.ensure_future(departure(request))
     try:
         await asyncio.wait({task, leaving}, return_when=asyncio.FIRST_COMPLETED)
         if not task.done():
-            raise ApiError(499, "the client has left")  # nobody reads it; the log and the metrics do
+            raise ApiError(499, "the client has disconnected")  # no one receives it; it is logged and counted
         return task.result()
-    except StopAsyncIteration:  # a coroutine cannot raise it
+    except StopAsyncIteration:  # must not propagate out of a coroutine
         raise ApiError(400, "there is nothing to say in this text", param="input") from None
     finally:
         leaving.cancel()
@@ -267,14 +267,14 @@ async def while_present(request: Request, work: Any) -> Any:
 
 
 async def departure(request: Request) -> None:
-    """Returns when the HTTP client has left."""
+    """Wait until the HTTP client has disconnected."""
     while (await request.receive())["type"] != "http.disconnect":
         pass
 
 
 @dataclass(frozen=True)
 class AnswerPart:
-    """What one sentence adds to an HTTP answer."""
+    """The part of an HTTP response that comes from one sentence."""
 
     sound: bytes
     seconds: float = 0.0
@@ -286,7 +286,7 @@ class AnswerPart:
 async def spoken_parts(
     first: Speech, rest: AsyncGenerator[Any, None], encoder: Encoder
 ) -> AsyncGenerator[AnswerPart, None]:
-    """Sentences of a speech job as parts of an HTTP answer, and a last part that closes the file."""
+    """Sentences of a speech job as parts of an HTTP response, and a last part that finishes the file."""
     reached = 0.0
     try:
         piece: Speech | None = first
@@ -305,12 +305,12 @@ async def spoken_parts(
 
 
 async def collected(parts: AsyncGenerator[AnswerPart, None]) -> list[AnswerPart]:
-    """All sentences of a speech job as one HTTP answer."""
+    """All parts of an HTTP response, collected in a list."""
     return [part async for part in parts]
 
 
 async def sound_alone(parts: AsyncGenerator[AnswerPart, None]) -> AsyncGenerator[bytes, None]:
-    """The sound of HTTP answer parts, as they come."""
+    """The audio of HTTP response parts, as they arrive."""
     try:
         async for part in parts:
             if part.sound:
@@ -339,17 +339,17 @@ async def events(parts: AsyncGenerator[AnswerPart, None], timestamps: bool) -> A
 
 
 def line_of(event: schema.Json) -> bytes:
-    """One server-sent event as a line of an HTTP answer."""
+    """Format one server-sent event for an HTTP response."""
     return f"data: {json.dumps(event, ensure_ascii=False)}\n\n".encode()
 
 
 def as_json(tiers: Mapping[str, list[Interval]]) -> schema.Json:
-    """Tiers of timestamps as JSON of an HTTP answer."""
+    """Tiers of timestamps as JSON for an HTTP response."""
     return {name: [asdict(interval) for interval in intervals] for name, intervals in tiers.items()}
 
 
 def timed(parts: list[AnswerPart], encoder: Encoder) -> schema.Json:
-    """An HTTP answer with sound and timestamps together."""
+    """The JSON of an HTTP response with audio and timestamps together."""
     tiers: dict[str, list[Interval]] = {}
     for part in parts:
         for name, intervals in (part.tiers or {}).items():

@@ -1,4 +1,4 @@
-"""Speech as bytes of an audio format, sentence by sentence."""
+"""Encode speech in an audio format, sentence by sentence."""
 
 from __future__ import annotations
 
@@ -13,34 +13,34 @@ import soxr
 from clock_attention.speech.audio.sound_writing import UNKNOWN_LENGTH, wav_header
 from clock_attention.speech.audio.wave import Wave
 
-MP3_COMPRESSION = 0.6  # of 0 … 1: about 64 kbit/s, which hides nothing of one voice at 22.05 kHz
+MP3_COMPRESSION = 0.6  # 0 … 1; this is about 64 kbit/s, transparent for a single voice at 22.05 kHz
 
 
 @dataclass(frozen=True)
 class AudioFormat:
-    """An audio format of the server's answers. Those without a container of libsndfile are plain 16-bit samples."""
+    """An audio format of the server's responses. Formats without a libsndfile container are raw 16-bit samples."""
 
     media_type: str
     container: str | None = None
     subtype: str = "PCM_16"
-    sample_rate: int | None = None  # instead of the voice's
+    sample_rate: int | None = None  # None: the voice's
 
 
 AUDIO_FORMATS = {
     "mp3": AudioFormat("audio/mpeg", "MP3", "MPEG_LAYER_III"),
-    "opus": AudioFormat("audio/ogg", "OGG", "OPUS", 24000),  # Opus knows five rates, and 22.05 kHz is none of them
+    "opus": AudioFormat("audio/ogg", "OGG", "OPUS", 24000),  # Opus supports five rates, not including 22.05 kHz
     "flac": AudioFormat("audio/flac", "FLAC"),
     "wav": AudioFormat("audio/wav"),
-    "pcm": AudioFormat("audio/pcm", sample_rate=24000),  # OpenAI's has no header to say so: 24 kHz, little-endian
+    "pcm": AudioFormat("audio/pcm", sample_rate=24000),  # as OpenAI's: 24 kHz, little-endian, no header
 }
 
 
 class Encoder:
     """Encodes sentences in an audio format, and returns the bytes that are ready.
 
-    Lengths in headers are only known at the end: `whole` has them. A stream says that its length is unknown (WAV) or
-    leaves it out (MP3, at a constant bit rate, from which players work it out); Opus has none. FLAC without a length is
-    refused by many readers, so all of it comes at the end.
+    Lengths in headers are only known at the end: only `whole` has them. In a stream, the header declares an unknown
+    length (WAV) or omits it (MP3, where players compute it from the constant bit rate); Opus has none. Many readers
+    reject FLAC without a length, so all of it is returned at the end.
     """
 
     def __init__(self, name: str, sample_rate: int) -> None:
@@ -48,7 +48,7 @@ class Encoder:
         self.name = name
         self.rate = self.format.sample_rate or sample_rate
         self._resampler = soxr.ResampleStream(sample_rate, self.rate, 1) if self.rate != sample_rate else None
-        self._lock = threading.Lock()  # an answer may be broken off while a thread encodes it
+        self._lock = threading.Lock()  # a response may be aborted while a thread encodes it
         self._buffer = io.BytesIO()
         self._sent = 0
         self._file: soundfile.SoundFile | None = None
@@ -61,7 +61,7 @@ class Encoder:
             self._buffer.write(wav_header(self.rate, UNKNOWN_LENGTH))
 
     def write(self, wave: Wave) -> bytes:
-        """Take a sentence, return what can be sent."""
+        """Encode a sentence; returns the bytes that can be sent."""
         with self._lock:
             return self._write(wave, False)
 
@@ -77,7 +77,7 @@ class Encoder:
         return self._fresh()
 
     def finish(self) -> bytes:
-        """What is left to send."""
+        """Finish encoding; returns the remaining bytes."""
         with self._lock:
             rest = b"" if self._resampler is None else self._write(np.zeros(0, np.float32), True)
             if self._file is not None:
@@ -85,13 +85,13 @@ class Encoder:
             return rest + self._fresh()
 
     def close(self) -> None:
-        """After the end, or instead of it."""
+        """Release the encoder, after `finish` or instead of it."""
         with self._lock:
             if self._file is not None:
                 self._file.close()
 
     def whole(self) -> bytes:
-        """Everything, with exact lengths; after `finish`."""
+        """All bytes, with exact lengths in the header; call after `finish`."""
         content = self._buffer.getvalue()
         if self.name == "wav":
             header = wav_header(self.rate, 0)
@@ -102,7 +102,7 @@ class Encoder:
         content = self._buffer.getvalue()
         if self.name == "flac" and self._file is not None and not self._file.closed:
             return b""
-        if self.name == "mp3" and self._sent == 0:  # an empty frame, in whose place the length will be
+        if self.name == "mp3" and self._sent == 0:  # skip the empty frame reserved for the length
             self._sent = max(content.find(b"\xff", 4), 0)
         fresh = content[self._sent :]
         self._sent += len(fresh)

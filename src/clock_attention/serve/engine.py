@@ -1,8 +1,8 @@
-"""The engine behind server, Wyoming and page: a bounded queue, a few threads that speak, jobs that can be abandoned.
+"""The server's engine for HTTP and Wyoming: a bounded queue, a few worker threads, and jobs that can be cancelled.
 
-A job is spoken sentence by sentence. Between two sentences its worker looks whether anybody still waits for it and
-whether its time is over, so a worker is busy with an abandoned job for one sentence at most. PyTorch releases the
-interpreter's lock while it computes, so threads share the machine, and the voice is in memory once.
+A job is spoken sentence by sentence. Between sentences, its worker checks whether the job has been cancelled and
+whether its deadline has passed, so a cancelled job keeps a worker busy for one sentence at most. PyTorch releases the
+interpreter lock while it computes, so threads run in parallel, and the voice is in memory only once.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from clock_attention.serve.metrics import Metrics
 
 logger = logging.getLogger(__name__)
 
-STOP_POLL = 0.2  # seconds between looks whether the engine has been closed
+STOP_POLL = 0.2  # seconds between checks whether the engine has been closed
 
 
 class BusyError(Exception):
@@ -34,30 +34,30 @@ class LateError(Exception):
 
 
 class ClosedError(Exception):
-    """The engine is stopping and takes no more jobs."""
+    """The engine is stopping and accepts no more jobs."""
 
 
 class StreamedSentence(Protocol):
-    """A sentence that the engine has spoken, as `Speech`."""
+    """A sentence that the engine has spoken, such as `Speech`."""
 
     @property
     def seconds(self) -> float: ...
 
 
 Speak = Callable[[], Iterator[StreamedSentence]]  # starts a stream: reads the text, checks it, yields sentences
-Sink = Callable[[Any], None]  # takes pieces, then None or the exception that ended the stream
+Sink = Callable[[Any], None]  # receives sentences, then None or the exception that ended the stream
 
 
 @dataclass(eq=False)
 class SpeechJob:
-    """One request in the engine's queue or under way. `cancel` it when nobody waits any longer."""
+    """One request in the engine's queue or in progress. `cancel` it when its result is no longer needed."""
 
     speak: Speak
     sink: Sink
-    deadline: float  # by time.monotonic()
+    deadline: float  # time.monotonic()
     submitted: float = field(default_factory=time.monotonic)
     begun: bool = False
-    holders: int = 2  # the worker and whoever waits; the job counts as open until both have let go of it
+    holders: int = 2  # the worker and the submitter; the job counts as open until both have released it
     _abandoned: threading.Event = field(default_factory=threading.Event)
 
     def cancel(self) -> None:
@@ -69,7 +69,7 @@ class SpeechJob:
 
 
 class Engine:
-    """The engine: speaks jobs in order of arrival, `workers` of them at a time."""
+    """The engine: runs speech jobs in order of arrival, `workers` at a time."""
 
     def __init__(self, *, workers: int = 1, limits: ServerLimits | None = None, metrics: Metrics | None = None) -> None:
         if workers < 1:
@@ -77,9 +77,9 @@ class Engine:
         self.limits = limits or ServerLimits()
         self.metrics = metrics or Metrics()
         self.workers = workers
-        self._queue: queue.SimpleQueue[SpeechJob] = queue.SimpleQueue()  # bounded by the count of open jobs
+        self._queue: queue.SimpleQueue[SpeechJob] = queue.SimpleQueue()  # bounded by the number of open jobs
         self._lock = threading.Lock()
-        self._open = 0  # jobs that wait, are spoken, or whose sound has not been taken yet
+        self._open = 0  # jobs that are queued, in progress, or not yet fully consumed
         self._closed = threading.Event()
         self._threads = [
             threading.Thread(target=self._work, name=f"speaker-{number}", daemon=True) for number in range(workers)
@@ -89,13 +89,13 @@ class Engine:
 
     @property
     def open_jobs(self) -> int:
-        """Jobs that wait, are spoken, or whose sound has not been taken yet."""
+        """Number of jobs that are queued, in progress, or not yet fully consumed."""
         return self._open
 
     def submit(self, speak: Speak, sink: Sink) -> SpeechJob:
-        """Put a job into the queue; `BusyError` where it is full. `sink` is called from a worker's thread.
+        """Put a job into the queue; raises `BusyError` if it is full. `sink` is called from a worker thread.
 
-        Whoever submits a job calls `leave` in the end.
+        The caller must call `leave` when it is done with the job.
         """
         job = SpeechJob(speak, sink, time.monotonic() + self.limits.deadline)
         with self._lock:
@@ -103,14 +103,14 @@ class Engine:
                 raise ClosedError("the server is stopping")
             if self._open >= self.limits.waiting + self.workers:
                 self.metrics.turned_away.inc()
-                raise BusyError(f"{self._open} requests are under way already: try again in a moment")
+                raise BusyError(f"{self._open} requests are already in progress: try again in a moment")
             self._open += 1
             self.metrics.open.set(self._open)
         self._queue.put(job)
         return job
 
     def leave(self, job: SpeechJob) -> None:
-        """Nobody waits for the job any longer."""
+        """Cancel the job if it is still running, and release it."""
         job.cancel()
         self._let_go(job)
 
@@ -121,7 +121,7 @@ class Engine:
             self.metrics.open.set(self._open)
 
     def stream(self, speak: Speak) -> Iterator[StreamedSentence]:
-        """Pieces of a job, for a thread that waits; leaving the iteration abandons the job."""
+        """Sentences of a job, for a thread that can block; leaving the iteration cancels the job."""
         pieces: queue.SimpleQueue[Any] = queue.SimpleQueue()
         job = self.submit(speak, pieces.put)
         try:
@@ -133,12 +133,12 @@ class Engine:
             self.leave(job)
 
     async def stream_async(self, speak: Speak) -> AsyncGenerator[Any, None]:
-        """Pieces of a job, for an event loop; closing the iterator abandons the job."""
+        """Sentences of a job, for an event loop; closing the iterator cancels the job."""
         loop = asyncio.get_running_loop()
         pieces: asyncio.Queue[Any] = asyncio.Queue()
 
         def sink(piece: Any) -> None:
-            with suppress(RuntimeError):  # the loop has ended: nobody waits
+            with suppress(RuntimeError):  # the loop has ended: no one is waiting
                 loop.call_soon_threadsafe(pieces.put_nowait, piece)
 
         job = self.submit(speak, sink)
@@ -158,7 +158,7 @@ class Engine:
             self.leave(job)
 
     def close(self, seconds: float = 30.0) -> None:
-        """Take no more jobs; wait for those that are being spoken."""
+        """Accept no more jobs; wait for those in progress."""
         with self._lock:
             self._closed.set()
         end = time.monotonic() + seconds
@@ -177,7 +177,7 @@ class Engine:
                 self._perform(job)
             finally:
                 self._let_go(job)
-                del job  # a thread that waits for the next job must not keep this one's sound
+                del job  # a thread that waits for the next job must not keep this one's audio in memory
 
     def _perform(self, job: SpeechJob) -> None:
         began = time.monotonic()
@@ -200,7 +200,7 @@ class Engine:
                 if time.monotonic() > job.deadline:
                     raise late(job)
             job.sink(None)
-        except BaseException as error:  # whoever waits must hear of it
+        except BaseException as error:  # always reported to the submitter
             if not isinstance(error, Exception):
                 logger.exception("a worker was interrupted")
             job.sink(error)
@@ -209,7 +209,7 @@ class Engine:
 
 
 def late(job: SpeechJob) -> Exception:
-    """The error of a job whose deadline has passed: it never left the engine's queue, or takes too long."""
+    """The error for a job whose deadline has passed: it never left the engine's queue, or it takes too long."""
     seconds = job.deadline - job.submitted
     if not job.begun:
         return BusyError(f"no worker was free within {seconds:.3g} seconds: try again in a moment")

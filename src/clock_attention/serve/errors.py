@@ -1,4 +1,4 @@
-"""Errors in OpenAI's form."""
+"""HTTP errors in OpenAI's format."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ WRONG = "invalid_request_error"
 
 
 class ApiError(Exception):
-    """An error answer of the server, in OpenAI's form."""
+    """An error response of the server, in OpenAI's format."""
 
     def __init__(self, status: int, message: str, *, param: str | None = None, code: str | None = None) -> None:
         super().__init__(message)
@@ -32,7 +32,7 @@ class ApiError(Exception):
 
 
 def kind(status: int) -> str:
-    """OpenAI's name for the kind of an error with this HTTP status."""
+    """OpenAI's error type for an HTTP status."""
     if status == 429:
         return "rate_limit_error"
     if status == 401:
@@ -41,7 +41,7 @@ def kind(status: int) -> str:
 
 
 def sentence(message: str) -> str:
-    """An error message as one line with a stop, and a capital unless it begins with the name of a parameter."""
+    """Format an error message: one line with a full stop, capitalized unless it starts with a parameter name."""
     message = " ".join(message.split())
     if not RE_PARAMETER.match(message):
         message = message[:1].upper() + message[1:]
@@ -49,7 +49,7 @@ def sentence(message: str) -> str:
 
 
 def as_api_error(error: BaseException) -> ApiError:
-    """What a client is told of an exception, as an error; unexpected ones are logged and kept to ourselves."""
+    """Convert an exception to the error sent to a client; unexpected ones are logged and their details withheld."""
     if isinstance(error, ApiError):
         return error
     if isinstance(error, BusyError):
@@ -61,11 +61,11 @@ def as_api_error(error: BaseException) -> ApiError:
     if isinstance(error, ValueError):
         return ApiError(400, str(error), param="input")
     logger.error("a request failed", exc_info=error)
-    return ApiError(500, "something went wrong here; the server's log says what")
+    return ApiError(500, "something went wrong; see the server's log for details")
 
 
 def answer(error: ApiError) -> JSONResponse:
-    """An error as an HTTP response, with the headers that belong to its status."""
+    """An error as an HTTP response, with the headers required by its status."""
     headers = {"Retry-After": str(RETRY_AFTER)} if error.status in (429, 503) else {}
     if error.status == 401:
         headers["WWW-Authenticate"] = "Bearer"
@@ -73,12 +73,12 @@ def answer(error: ApiError) -> JSONResponse:
 
 
 def refusal_body(status: int, reason: str) -> tuple[str, bytes]:
-    """The body of an error with which the guard in front of the application refuses a request."""
+    """Media type and body of the error with which the guard refuses a request."""
     return "application/json", ErrorAnswer(error=ApiError(status, reason).fault).model_dump_json().encode()
 
 
 def install_error_handlers(application: FastAPI) -> None:
-    """Let every error of a FastAPI application be answered in OpenAI's form."""
+    """Make a FastAPI application report every error in OpenAI's format."""
 
     async def wrong_request(request: Request, error: Exception) -> JSONResponse:
         assert isinstance(error, RequestValidationError)
@@ -100,7 +100,7 @@ def install_error_handlers(application: FastAPI) -> None:
 
 
 def as_validation_error(faults: Sequence[Any]) -> ApiError:
-    """Pydantic's faults in a request as one error that names the parameter."""
+    """Convert Pydantic's validation errors to one error that names the parameter."""
     first = faults[0]
     place = [str(part) for part in first["loc"] if part != "body"]
     if first["type"] == "json_invalid":

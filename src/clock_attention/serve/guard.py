@@ -1,7 +1,7 @@
-"""Who may talk to a server, and how much: only under the names it was bound to, in small messages, without delay.
+"""Guard of a server: accepts only requests to its own host names, of limited size, that arrive within a time limit.
 
-A page of another site can make a visitor's browser send requests here. It cannot choose the `Host` that the browser
-sends with them: a name that is not ours means that somebody has pointed another name at this machine.
+A page of another site can make a visitor's browser send requests here, but it cannot choose the `Host` header that the
+browser sends: an unknown host name means that a foreign name points at this machine (DNS rebinding).
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from typing import Any
 
-MOST_BYTES = 256 * 1024  # of a request; the longest text takes a few thousand
-SLOWEST_BODY = 30.0  # seconds in which a request must have arrived
+MOST_BYTES = 256 * 1024  # per request; the longest text takes a few thousand
+SLOWEST_BODY = 30.0  # seconds within which a request must arrive
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
 Message = MutableMapping[str, Any]
@@ -24,7 +24,7 @@ Application = Callable[[Message, Receive, Send], Awaitable[None]]
 
 
 class RefusedError(Exception):
-    """A request that the guard refuses: its body is longer or comes more slowly than allowed."""
+    """The guard refuses a request: its body is larger or arrives more slowly than allowed."""
 
     def __init__(self, status: int, reason: str) -> None:
         super().__init__(reason)
@@ -32,12 +32,12 @@ class RefusedError(Exception):
 
 
 def plain_text(status: int, reason: str) -> tuple[str, bytes]:
-    """Media type and body with which the guard refuses a request."""
+    """Media type and body of the guard's refusal as plain text."""
     return "text/plain; charset=utf-8", reason.encode()
 
 
 class Guard:
-    """The guard in front of an application (ASGI middleware): checks host, origin, key, size and pace of requests."""
+    """The guard in front of an application (ASGI middleware): checks host, path, size and speed of requests."""
 
     def __init__(
         self,
@@ -51,11 +51,11 @@ class Guard:
     ) -> None:
         """
         Args:
-            bound: the address that the server listens at.
-            names: further names it is known by.
-            closed: ends of paths that are not to be used.
-            most_bytes: of a request's body.
-            refusal: media type and body of an answer with this status, for this reason.
+            bound: the address that the server listens on.
+            names: additional host names of the server.
+            closed: path suffixes that are blocked.
+            most_bytes: maximum size of a request body.
+            refusal: media type and body of a response with this status and reason.
         """
         self.application = application
         self.closed, self.most_bytes, self.refusal = closed, most_bytes, refusal
@@ -77,13 +77,13 @@ class Guard:
         elif scope["type"] == "http" and self.closed and scope["path"].rstrip("/").endswith(self.closed):
             await self.refuse(scope, send, 403, "Nothing can be uploaded here.")
         elif any(name == b"content-length" and self.too_large(value) for name, value in headers):
-            await self.refuse(scope, send, 413, f"Requests have at most {self.most_bytes} bytes.")
+            await self.refuse(scope, send, 413, f"Requests may have at most {self.most_bytes} bytes.")
         else:
             await self.pass_on(scope, receive, send)
 
     def knows(self, host: str) -> bool:
         name = without_port(host).lower().rstrip(".")
-        # Wherever it listens everywhere, any address is one of its own; names can be pointed here by anybody.
+        # If it listens on all addresses, any IP address may be its own; a name can be pointed here by anyone.
         return name in self.names or (self.everywhere and is_address(name))
 
     async def pass_on(self, scope: Message, receive: Receive, send: Send) -> None:
@@ -93,7 +93,7 @@ class Guard:
 
         async def limited() -> Message:
             nonlocal received, arrived
-            if arrived:  # all that can come now is that the client leaves
+            if arrived:  # only a disconnect can follow
                 return await receive()
             try:
                 message = await asyncio.wait_for(receive(), max(0.0, end - time.monotonic()))
@@ -102,7 +102,7 @@ class Guard:
             received += len(message.get("body", b""))
             arrived = not message.get("more_body", False)
             if received > self.most_bytes:
-                raise RefusedError(413, f"Requests have at most {self.most_bytes} bytes.")
+                raise RefusedError(413, f"Requests may have at most {self.most_bytes} bytes.")
             return message
 
         async def noted(message: Message) -> None:
@@ -125,14 +125,14 @@ class Guard:
             return
         kind, body = self.refusal(status, reason)
         headers = [(b"content-type", kind.encode()), (b"content-length", str(len(body)).encode())]
-        # The rest of a body that nobody reads must not be taken for the next request.
+        # The unread rest of a body must not be parsed as the next request.
         headers.append((b"connection", b"close"))
         await send({"type": "http.response.start", "status": status, "headers": headers})
         await send({"type": "http.response.body", "body": body})
 
 
 def without_port(host: str) -> str:
-    """The host name in a Host header that the guard checks."""
+    """The host name in a Host header, for the guard's checks."""
     if host.startswith("["):
         return host[1:].partition("]")[0]
     return host.partition(":")[0]

@@ -1,4 +1,4 @@
-"""What one request may ask for, and how many may be under way."""
+"""Limits of a server: size of a request, number of requests in progress."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class ServerLimits:
-    """Limits of a server: length of texts, of speech and of queues; each is refused with a sentence that names it."""
+    """Limits of a server: length of texts, of speech and of the queue; the error message names the limit exceeded."""
 
-    characters: int = 4096  # of a text, as in OpenAI's interface
-    seconds: float = 600.0  # of speech in one answer
-    body: int = 256 * 1024  # bytes of a request
-    waiting: int = 16  # requests that wait for a worker; further ones are turned away
+    characters: int = 4096  # per text, as in OpenAI's interface
+    seconds: float = 600.0  # of speech in one response
+    body: int = 256 * 1024  # bytes per request
+    waiting: int = 16  # requests that wait for a worker; further ones are rejected
     deadline: float = 120.0  # seconds from a request to the end of its speech
 
     def __post_init__(self) -> None:

@@ -1,4 +1,4 @@
-"""What requests and answers look like: OpenAI's, with exact times, SSML, pitch and timestamps added."""
+"""Schemas of requests and responses: OpenAI's, extended with exact times, SSML, pitch and timestamps."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from pydantic import BaseModel, ConfigDict, Field
 from clock_attention.speech.voice.pacing import FASTEST, SLOWEST
 
 MODEL = "clock-attention"
-# Programs made for OpenAI's service ask for these; they get the first voice of this server.
+# Clients written for OpenAI's service ask for these; they get the first voice of this server.
 OPENAI_MODELS = ("tts-1", "tts-1-hd", "gpt-4o-mini-tts")
 OPENAI_VOICES = (
     *("alloy", "ash", "ballad", "cedar", "coral", "echo", "fable", "marin", "nova", "onyx", "sage", "shimmer"),
     "verse",
 )
-MOST_CHARACTERS = 1_000_000  # of a text, before the server's own limit is looked at
-LONGEST = 1e6  # seconds, before the server's own limit is looked at
+MOST_CHARACTERS = 1_000_000  # of a text; the server's own limit is checked later
+LONGEST = 1e6  # seconds; the server's own limit is checked later
 
 
 class VoiceId(BaseModel):
-    """A voice by its id in a request, as OpenAI's custom voices are given."""
+    """A voice given by id in a request, like OpenAI's custom voices."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
@@ -28,7 +28,7 @@ class VoiceId(BaseModel):
 
 
 class TimedLabel(BaseModel):
-    """A labelled stretch of time in seconds, in an answer with timestamps."""
+    """A labelled time interval in seconds, in a response with timestamps."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
@@ -38,7 +38,7 @@ class TimedLabel(BaseModel):
 
 
 class SpeechRequest(BaseModel):
-    """The body of a request: a text to be spoken."""
+    """The body of a request to speak a text."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
@@ -46,10 +46,10 @@ class SpeechRequest(BaseModel):
     model: Annotated[str, Field(max_length=200, description="One of /v1/models, or an OpenAI speech model.")] = MODEL
     voice: Annotated[
         Annotated[str, Field(max_length=200)] | VoiceId | None,
-        Field(description="One of /v1/audio/voices; OpenAI's names mean the server's first voice."),
+        Field(description="One of /v1/audio/voices; OpenAI's voice names select the server's first voice."),
     ] = None
     instructions: Annotated[
-        str | None, Field(max_length=10_000, description="Accepted and not used: voices do not act.")
+        str | None, Field(max_length=10_000, description="Accepted but ignored: voices cannot follow instructions.")
     ] = None
     response_format: Literal["mp3", "opus", "flac", "wav", "pcm"] = "mp3"
     speed: Annotated[
@@ -57,49 +57,53 @@ class SpeechRequest(BaseModel):
     ] = 1.0
     stream_format: Annotated[
         Literal["audio", "sse"],
-        Field(description="audio: the sound itself; sse: server-sent events with pieces of it in base64."),
+        Field(description="audio: the audio itself; sse: server-sent events with chunks of it in base64."),
     ] = "audio"
     stream: Annotated[
         bool,
-        Field(description="Send each sentence when it is spoken; false: all at the end, with its length in headers."),
+        Field(
+            description="Send each sentence as soon as it is spoken; false: all at the end, with its length in headers."
+        ),
     ] = True
     duration: Annotated[
         float | None,
-        Field(gt=0, allow_inf_nan=False, description="Seconds of the whole, exact to the mel frame; replaces speed."),
+        Field(
+            gt=0, allow_inf_nan=False, description="Total duration in seconds, exact to the mel frame; replaces speed."
+        ),
     ] = None
     timeline: Annotated[
         list[TimedLabel] | None,
         Field(
             min_length=1,
             max_length=20_000,
-            description="When each word or each phone is to be said, as `timestamps` answers it; replaces speed.",
+            description="Times of the words or phones, in the form that `timestamps` returns; replaces speed.",
         ),
     ] = None
     ssml: Annotated[bool, Field(description="The input is an SSML document.")] = False
     pitch: Annotated[
-        float, Field(ge=-12, le=12, allow_inf_nan=False, description="Semitones above how the voice would say it.")
+        float, Field(ge=-12, le=12, allow_inf_nan=False, description="Semitones above the voice's natural pitch.")
     ] = 0.0
     energy: Annotated[float, Field(ge=-60, le=12, allow_inf_nan=False, description="Decibels louder.")] = 0.0
     timestamps: Annotated[
         bool,
         Field(
-            description="Also say when sentences, words and phones are said: answers with JSON that holds the sound in "
-            "base64, or adds the times to the events."
+            description="Also return the times of sentences, words and phones: as JSON together with the audio in "
+            "base64, or within the server-sent events."
         ),
     ] = False
 
 
 class TimedSpeech(BaseModel):
-    """The answer to a request with `timestamps`."""
+    """The response to a request with `timestamps`."""
 
-    audio: Annotated[str, Field(description="The sound in base64.")]
+    audio: Annotated[str, Field(description="The audio in base64.")]
     format: str
     seconds: float
     timestamps: dict[str, list[TimedLabel]]
 
 
 class Fault(BaseModel):
-    """An error in the JSON that OpenAI's clients expect."""
+    """An error in the JSON format that OpenAI's clients expect."""
 
     message: str
     type: str
@@ -108,13 +112,13 @@ class Fault(BaseModel):
 
 
 class ErrorAnswer(BaseModel):
-    """Every answer that is not a success."""
+    """The response to every request that fails."""
 
     error: Fault
 
 
 class Model(BaseModel):
-    """A model in the answer that lists models, as OpenAI does."""
+    """A model in the list of models, as in OpenAI's interface."""
 
     id: str
     object: Literal["model"] = "model"
@@ -123,14 +127,14 @@ class Model(BaseModel):
 
 
 class Models(BaseModel):
-    """The answer that lists all models."""
+    """The response that lists all models."""
 
     object: Literal["list"] = "list"
     data: list[Model]
 
 
 class VoiceEntry(BaseModel):
-    """A voice in the answer that lists voices."""
+    """A voice in the list of voices."""
 
     id: str
     name: str
@@ -140,13 +144,13 @@ class VoiceEntry(BaseModel):
 
 
 class Voices(BaseModel):
-    """The answer that lists all voices; the first one is the default."""
+    """The response that lists all voices; the first one is the default."""
 
     voices: list[VoiceEntry]
 
 
 class Health(BaseModel):
-    """The answer about health: whether requests are taken, and how many are under way."""
+    """The response of the health check: whether requests are accepted, and how many are in progress."""
 
     status: Literal["ok"] = "ok"
     version: str

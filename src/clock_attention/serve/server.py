@@ -1,4 +1,4 @@
-"""Starts and stops the interfaces: HTTP by uvicorn, Wyoming beside it, one engine for both."""
+"""Start and stop the server's interfaces: HTTP (uvicorn) and Wyoming, with one engine for both."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from clock_attention.serve.wyoming import Handler, wyoming_server
 
 logger = logging.getLogger(__name__)
 
-IDLE_CONNECTIONS = 256  # besides those whose requests may be under way
+IDLE_CONNECTIONS = 256  # in addition to those with requests in progress
 KEEP_ALIVE = 15  # seconds
 
 
 class Counted:
-    """ASGI middleware of the server that counts answers by status, and breaks off a broken stream visibly."""
+    """ASGI middleware of the server that counts responses by status, and logs streams that break off."""
 
     def __init__(self, application: Any, metrics: Metrics) -> None:
         self.application, self.metrics = application, metrics
@@ -87,7 +87,7 @@ def guarded_application(
 
 
 def listening(host: str, port: int) -> socket.socket:
-    """A socket that the server listens on, or an error that says why not."""
+    """Open the socket that the server listens on; if that fails, the error says why."""
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
         return socket.create_server((host, port), family=family, backlog=128)
@@ -96,7 +96,7 @@ def listening(host: str, port: int) -> socket.socket:
 
 
 class Server:
-    """A server with its socket. `run` returns after SIGTERM or SIGINT, when open answers have been sent."""
+    """A server with its socket. `run` returns after SIGTERM or SIGINT, once pending responses have been sent."""
 
     def __init__(self, application: Any, host: str, port: int, *, connections: int, patience: float = 30.0) -> None:
         self.socket = listening(host, port)
@@ -125,7 +125,7 @@ class Server:
     def run(self) -> None:
         if threading.current_thread() is threading.main_thread():
             for number in (signal.SIGTERM, signal.SIGINT):
-                signal.signal(number, lambda *_: None)  # uvicorn raises them again after its own handling
+                signal.signal(number, lambda *_: None)  # uvicorn re-raises them after handling them
         self._uvicorn.run(sockets=[self.socket])
         if not self._uvicorn.started:
             raise OSError("the server could not start; the lines above say why")

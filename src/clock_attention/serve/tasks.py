@@ -1,4 +1,4 @@
-"""A request to speak as a task that a thread of the engine runs."""
+"""A speech request as a task for a worker thread of the engine."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 @dataclass
 class SpeechTask:
-    """A text, a voice and how to say it, as a task for the engine. Reading the text takes time, too, so it is part."""
+    """A text, a voice and options, as a task for the engine. It includes parsing the text, which also takes time."""
 
     voice: Voice
     vocoder: Vocoder
     text: str
     ssml: bool = False  # whether the text is an SSML document
     options: Mapping[str, Any] = field(default_factory=dict)  # of `Voice.stream`
-    sentences: int | None = None  # of the text, known once it has been read
+    sentences: int | None = None  # number of sentences in the text, known once it has been parsed
 
     def __call__(self) -> Iterator[Speech]:
         text, ssml = (None, self.text) if self.ssml else (self.text, None)

@@ -1,4 +1,4 @@
-"""The Wyoming protocol of Home Assistant and its satellites, on the same engine."""
+"""The server's Wyoming interface, for Home Assistant and its satellites, on the same engine."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ from clock_attention.speech.voice.pacing import PAUSE
 
 logger = logging.getLogger(__name__)
 
-CHUNK = 1024  # samples of an audio event
+CHUNK = 1024  # samples per audio event
 IDLE = 300.0  # seconds after which a silent client is disconnected
 RE_STOP = re.compile(r"[.!?…][\"'”’)\]]*\s+|\n+")
 
 
 class BoundedReader:
-    """The stream of a Wyoming client, of which no event can be large: lengths come from the client."""
+    """The stream of a Wyoming client, with a limit on the size of events, since clients declare their lengths."""
 
     def __init__(self, reader: asyncio.StreamReader, most_bytes: int) -> None:
         self._reader, self._most_bytes = reader, most_bytes
@@ -47,7 +47,7 @@ class BoundedReader:
 
     async def readexactly(self, count: Any) -> bytes:
         if not isinstance(count, int) or count > self._most_bytes:
-            raise ValueError(f"an event of {count} bytes; at most {self._most_bytes} are taken")
+            raise ValueError(f"an event of {count} bytes; at most {self._most_bytes} are accepted")
         return await asyncio.wait_for(self._reader.readexactly(count), IDLE)
 
     def feed_eof(self) -> None:
@@ -61,15 +61,15 @@ class Handler(AsyncEventHandler):
         super().__init__(BoundedReader(reader, desk.engine.limits.body), writer)  # type: ignore[arg-type]
         self.desk = desk
         self.voice: SynthesizeVoice | None = None
-        self.text: str | None = None  # what has come of a text in pieces and has not been spoken yet
-        self.markup = False  # whether that is SSML
-        self.sounding = False  # whether the client has been told that audio begins
+        self.text: str | None = None  # received part of a streamed text that has not been spoken yet
+        self.markup = False  # whether this text is SSML
+        self.sounding = False  # whether AudioStart has been sent
 
     async def run(self) -> None:
         try:
             await super().run()
         except (asyncio.TimeoutError, asyncio.IncompleteReadError, ConnectionError):
-            pass  # the client has left
+            pass  # the client has disconnected
         except Exception:
             logger.exception("a Wyoming client was disconnected")
 
@@ -82,7 +82,9 @@ class Handler(AsyncEventHandler):
         except (ConnectionError, asyncio.CancelledError):
             raise
         except Exception as error:
-            fault = as_api_error(error if not isinstance(error, KeyError | TypeError) else ValueError("a broken event"))
+            fault = as_api_error(
+                error if not isinstance(error, KeyError | TypeError) else ValueError("a malformed event")
+            )
             self.desk.engine.metrics.requests.labels("wyoming", str(fault.status)).inc()
             self.text = None
             await self.end()
@@ -92,7 +94,7 @@ class Handler(AsyncEventHandler):
     async def take(self, event: Event) -> None:
         if Synthesize.is_type(event.type):
             request = Synthesize.from_event(event)
-            if self.text is None:  # else it repeats a text in pieces, for servers that cannot take those
+            if self.text is None:  # else it repeats a streamed text, for servers without streaming
                 self.voice = request.voice
                 await self.say(request.text, ssml=request.text_format == SynthesizeTextFormat.SSML)
                 await self.done()
@@ -101,7 +103,7 @@ class Handler(AsyncEventHandler):
             self.voice, self.text, self.markup = start.voice, "", start.text_format == SynthesizeTextFormat.SSML
         elif SynthesizeChunk.is_type(event.type) and self.text is not None:
             text = self.text + str(SynthesizeChunk.from_event(event).text)
-            ready, self.text = ("", text) if self.markup else complete_part(text)  # markup is spoken when it is whole
+            ready, self.text = ("", text) if self.markup else complete_part(text)  # SSML is spoken once it is complete
             self.desk.engine.limits.check_text(self.text)
             if ready:
                 await self.say(ready)
@@ -148,17 +150,17 @@ class Handler(AsyncEventHandler):
 
 
 def complete_part(text: str) -> tuple[str, str]:
-    """The part of a text growing by Wyoming events that can be spoken already, and the rest; cut between sentences."""
+    """Split a text streamed by Wyoming events between sentences: the part that can be spoken already, and the rest."""
     for stop in reversed(list(RE_STOP.finditer(text))):
         before, after = text[: stop.end()], text[stop.end() :]
-        # "Dr. " is no end, and whether "no. " is one depends on what follows.
+        # "Dr. " does not end a sentence, and whether "no. " does depends on what follows.
         if after.strip() and len(split_sentences(text)) == len(split_sentences(before)) + len(split_sentences(after)):
             return (before, after) if before.strip() else ("", text)
     return "", text
 
 
 def info(desk: Desk) -> Info:
-    """What this server offers, as the Wyoming protocol describes it."""
+    """Description of this server and its voices for the Wyoming protocol."""
     source = Attribution(name="clock-attention", url="https://arxiv.org/abs/2509.14678")
     voices = [
         TtsVoice(
@@ -187,7 +189,7 @@ def info(desk: Desk) -> Info:
 
 
 def wyoming_server(uri: str) -> AsyncServer:
-    """A Wyoming server for tcp://HOST:PORT or unix:///PATH."""
+    """Create a Wyoming server for tcp://HOST:PORT or unix:///PATH."""
     if not uri.startswith(("tcp://", "unix://")):
         raise ValueError(f"wyoming: got {uri!r}, expected an address such as tcp://127.0.0.1:10200")
     try:

@@ -12,7 +12,7 @@ from clock_attention.evaluation.scoring.bootstrap import ConfidenceInterval, boo
 from clock_attention.evaluation.scoring.error_rates import unpaired_difference
 
 CLOCK, CAUSAL = "parallel-clock", "causal-clock"
-NEAR = 0.03  # of the floor
+NEAR = 0.03  # margin above the floor
 RECOGNIZABLE = 0.20  # the paper's "broadly recognizable regime"
 FROM, TO = 4.0, 10.0  # MPR
 
@@ -24,12 +24,12 @@ def check_claims(
     pairs: Sequence[tuple[str, str]],
     recognizers: Sequence[str],
 ) -> Cells:
-    """Check every claim: one row each with expected, measured, and whether it holds. Unmeasured ones are left out.
+    """Check every claim: one row per claim with its measurement and verdict. Unmeasured claims are left out.
 
     Args:
-        copy: copy-synthesis of recordings, the floor where the sweep has no teacher.
-        pairs: systems that differ in their attention alone.
-        recognizers: of words; phone error rates are not what the claims are about.
+        copy: copy-synthesis of recordings, the floor if the sweep has no teacher.
+        pairs: pairs of systems that differ only in their attention.
+        recognizers: phone recognizers are skipped: the claims are about word error rates.
     """
     cells = [["claim", "recognizer", "measured", "verdict"]]
     for recognizer in recognizers:
@@ -50,19 +50,19 @@ ClaimRow = tuple[str, str, str]
 
 
 def judged(holds: bool) -> str:
-    """Whether a claim holds, in words."""
+    """The verdict on a claim, in words."""
     return "holds" if holds else "does not hold"
 
 
 def at_most(interval: ConfidenceInterval, limit: float) -> str:
-    """Whether a claim of a limit holds, does not hold, or is inconclusive: the whole interval decides."""
+    """The verdict on a claim with an upper limit; inconclusive if the interval includes the limit."""
     if interval.low <= limit <= interval.high:
         return "inconclusive: the interval includes the limit"
     return judged(interval.estimate <= limit)
 
 
 def near_the_floor(sweep: Sequence[Evaluation], copy: Sequence[Evaluation], recognizer: str) -> list[ClaimRow]:
-    """Claim: close to the teacher, which reads the same sentences; recordings are compared without pairs."""
+    """Claim: clock attention is close to the teacher (same sentences), or else to recordings (unpaired comparison)."""
     recordings = [one for one in copy if recognizer in one.recognizers]
     teacher = [one for one in of_system(sweep, "teacher") if one.length == "natural"]
     if CLOCK not in names(sweep) or not (teacher or recordings):

@@ -1,6 +1,6 @@
-"""What the stages of an experiment do: corpora, trainings, voices and sweeps, each as a function call with its options.
+"""Jobs of an experiment's stages: corpora, training runs, voices and sweeps, each as a call with its options.
 
-A job can be pickled, so it can run in a process of its own, and compared with the job that was done before.
+A job can be pickled, to run in a separate process, and compared with the job of an earlier run.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from clock_attention.speech.voice.from_run import export
 
 @dataclass(frozen=True)
 class StageJob(ABC):
-    """The job of one stage of the experiment. Fields in `how` only say how it is run; they change no result."""
+    """The job of one stage of the experiment. The fields in `how` only affect how it runs, not its result."""
 
     out: Path
     how: ClassVar[tuple[str, ...]] = ("workers", "threads", "lists", "devices", "nodes")
@@ -49,7 +49,7 @@ class StageJob(ABC):
     def run(self, console: Console) -> Any: ...
 
     def options(self) -> dict[str, Any]:
-        """What the result depends on, for JSON. Defaults are left out: a new option does not make old results stale."""
+        """Options that affect the job's result, for JSON. Defaults are left out: new options keep old results valid."""
         found: dict[str, Any] = {"job": type(self).__name__}
         for field in fields(self):
             value = getattr(self, field.name)
@@ -60,13 +60,13 @@ class StageJob(ABC):
 
 @dataclass(frozen=True)
 class SynthesizeCorpus(StageJob):
-    """Job of an experiment: a feature store of the teacher's speech."""
+    """Job of an experiment: create a feature store of the teacher's speech."""
 
     text: Path | None = None  # None: generated sentences
     hours: float | None = None
     seed: int = 0
     speeds: tuple[float, ...] = (1.0,)
-    shortest: int = 15  # letters
+    shortest: int = 15  # length of a sentence in letters
     longest: int = 120
     workers: int = 1
 
@@ -94,7 +94,7 @@ class SynthesizeCorpus(StageJob):
 
 @dataclass(frozen=True)
 class PrepareCorpus(StageJob):
-    """Job of an experiment: a feature store of recordings in LJSpeech's format."""
+    """Job of an experiment: create a feature store from recordings in LJSpeech's format."""
 
     folder: Path = Path("data/LJSpeech-1.1")
     phonemizer: str = "hibari"
@@ -118,7 +118,7 @@ class PrepareCorpus(StageJob):
 
 @dataclass(frozen=True)
 class TrainSystem(StageJob):
-    """Job of an experiment: a training run, begun or continued; without a preset, with the run's own options."""
+    """Job of an experiment: start or resume a training run; without a preset, it uses the run's own options."""
 
     corpora: tuple[Path, ...] = ()
     preset: str | None = None
@@ -140,7 +140,7 @@ class TrainSystem(StageJob):
 
 @dataclass(frozen=True)
 class ExportVoice(StageJob):
-    """Job of an experiment: a voice made of a run."""
+    """Job of an experiment: export a voice from a run."""
 
     source: Path = Path()
     licence: str = "unknown"
@@ -151,7 +151,7 @@ class ExportVoice(StageJob):
 
 @dataclass(frozen=True)
 class SweepSystems(StageJob):
-    """Job of an experiment: systems over a range of lengths: OUT/sweep.json and figures."""
+    """Job of an experiment: evaluate systems over a range of lengths; writes OUT/sweep.json and figures."""
 
     systems: tuple[str, ...] = ()
     prompts: tuple[str, ...] = ()
@@ -173,7 +173,7 @@ class SweepSystems(StageJob):
     nodes: int = 1
 
     def run(self, console: Console) -> list[Evaluation]:
-        """Empty on every rank but the first."""
+        """Run the sweep; returns an empty list on all ranks but the first."""
         use_threads(self.threads)
         with ExitStack() as stack:
             chosen = load_prompts(self.prompts, subset=self.subset, seed=self.seed, folder=self.lists)
@@ -197,7 +197,7 @@ class SweepSystems(StageJob):
             if session.leads:
                 draw_scores(found, self.out / "scores.png")
                 draw_sample([one for one in opened if isinstance(one, VoiceSystem)], self.out, self.cap)
-                # Last: its presence means that the sweep is complete.
+                # Written last: its presence means that the sweep is complete.
                 write_sweep(
                     self.out / "sweep.json", found, prompts=list(self.prompts), subset=len(chosen), seed=self.seed
                 )
@@ -205,7 +205,7 @@ class SweepSystems(StageJob):
 
 
 def folder_of(system: str) -> str:
-    """The folder of a system that a job names."""
+    """The folder of a system named in a job."""
     return split_name(system)[1]
 
 
@@ -218,21 +218,21 @@ def use_threads(threads: int | None) -> None:
 
 
 def as_json(value: Any) -> Any:
-    """An option of a job as JSON."""
+    """Convert an option of a job to JSON."""
     if isinstance(value, Path):
         return str(value)
     return [as_json(one) for one in value] if isinstance(value, tuple) else value
 
 
 def run_in_process(job: StageJob) -> None:
-    """Run a job in a process of its own, whose memory is free again when it ends; its errors are raised here."""
+    """Run a job in a separate process, which frees its memory when it ends; its errors are raised here."""
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(1, context) as pool:
         try:
             pool.submit(run_on_terminal, job).result()
         except BrokenProcessPool:
             raise ChildProcessError(
-                f"the process of {job.out} was killed, perhaps for want of memory: the same command continues it"
+                f"the process of {job.out} was killed, perhaps for lack of memory: the same command continues it"
             ) from None
 
 

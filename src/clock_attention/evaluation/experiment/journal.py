@@ -1,4 +1,4 @@
-"""The journal of an experiment: which stages are left, with which options each was done, and how long it took."""
+"""The journal of an experiment: which stages are done, with which options, and how long each took."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from clock_attention.files import write_atomically
 from clock_attention.speech.audio.mel import MelConfig
 from clock_attention.speech.corpus.store import FeatureStore
 
-Journal = dict[str, Any]  # OUT/experiment.json: seconds, jobs and inputs by stage, and what was asked for
+Journal = dict[str, Any]  # OUT/experiment.json: seconds, jobs and inputs by stage, and the experiment's options
 
 
 def read_journal(out: Path) -> Journal:
-    """The journal of an experiment, experiment.json."""
+    """Read the journal of an experiment, experiment.json."""
     path = out / "experiment.json"
     found: Journal = json.loads(path.read_text("utf-8")) if path.exists() else {}
     return found
@@ -32,7 +32,7 @@ def write_journal(out: Path, journal: Journal) -> None:
 
 
 def changed(stage: Stage, job: StageJob, journal: Journal) -> bool:
-    """By the journal: whether a stage was last done with other options than these, or read something else."""
+    """Whether a stage's options or inputs differ from those in the journal."""
     before = journal.get("jobs", {}).get(stage.name)
     inputs = stage.inputs()
     read = journal.get("inputs", {}).get(stage.name, inputs)
@@ -40,7 +40,7 @@ def changed(stage: Stage, job: StageJob, journal: Journal) -> bool:
 
 
 def refuse_other_options(experiment: Experiment, journal: Journal) -> None:
-    """By the journal: refuse to continue an experiment with other options."""
+    """Refuse to continue an experiment with options that differ from those in the journal."""
     for stage in experiment.stages():
         if not stage.repeatable and changed(stage, stage.job(), journal):
             before = json.dumps(journal["jobs"][stage.name], ensure_ascii=False)
@@ -51,10 +51,10 @@ def refuse_other_options(experiment: Experiment, journal: Journal) -> None:
 
 
 def require_models(experiment: Experiment) -> None:
-    """Before an experiment: prompts, vocoder and recognizers are there, or are fetched now."""
+    """Check before an experiment that prompts, vocoder and recognizers are available; missing ones are downloaded."""
     if all(stage.done() for stage in experiment.stages()):
         return
-    # Utterances of a corpus may still have to be made.
+    # A corpus may not have been prepared yet.
     lists = [name for name in experiment.prompts if not name.startswith(("valid:", "test:"))]
     load_prompts(lists, folder=experiment.lists)
     corpus = experiment.corpus("natural")
@@ -69,7 +69,7 @@ def perform(
     say: Callable[[str], None] = print,
     journal: Journal | None = None,
 ) -> None:
-    """Do every stage of an experiment that is not done, in order, and note in the journal how long each took."""
+    """Run every unfinished stage of an experiment, in order, and record in the journal how long each took."""
     out = experiment.out
     journal = {"seconds": {}, "jobs": {}, "inputs": {}, **(read_journal(out) if journal is None else journal)}
     refuse_other_options(experiment, journal)
@@ -78,10 +78,10 @@ def perform(
     write_journal(out, journal)
     for stage in experiment.stages():
         job = stage.job()
-        stale = changed(stage, job, journal)  # done, but with other options
+        stale = changed(stage, job, journal)  # done with other options or inputs
         if stage.done() and not stale:
             say(f"{stage.name}: done")
-            journal["jobs"].setdefault(stage.name, job.options())  # as found: other options are then noticed later
+            journal["jobs"].setdefault(stage.name, job.options())  # recorded so that later changes are noticed
             journal["inputs"].setdefault(stage.name, stage.inputs())
             write_journal(out, journal)
             continue
@@ -92,7 +92,7 @@ def perform(
         finally:
             spent = journal["seconds"].get(stage.name, 0.0) + time.monotonic() - begun
             journal["seconds"][stage.name] = round(spent, 1)
-            if not stale:  # else its old output is still there, and would pass for the new one
+            if not stale:  # otherwise its old output, which is still there, would pass for the new one
                 journal["jobs"][stage.name] = job.options()
             write_journal(out, journal)
         journal["jobs"][stage.name] = job.options()

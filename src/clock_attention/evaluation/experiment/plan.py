@@ -1,4 +1,4 @@
-"""The plan of the experiment as tables: which systems are trained, on what, and what it costs."""
+"""The plan of the experiment as tables: the systems, their training data, and the estimated cost."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ COMPARISONS = {
 
 @dataclass(frozen=True)
 class Contestant:
-    """A system in the experiment's plan: the training preset with these changes, on some of the corpora."""
+    """A system in the experiment's plan: the training preset with these changes, trained on these corpora."""
 
     name: str
     comparison: Comparison
@@ -27,17 +27,16 @@ class Contestant:
     changes: tuple[str, ...]
 
 
-# Plain L1 from the first step to the last. In autoregressive training the previous true frames give the timing, so
-# there is no blur.
+# Plain L1 throughout. In autoregressive training the previous true frames determine the timing, so there is no blur.
 PLAIN = ("steps=16_000", "warped_share=0.0")
 AS_PRINTED = ("positions=absolute", "stretch_share=0.0")
-# How the small experiment lets every system learn pace: the teacher reads at its own different speeds. As in the paper,
-# there is one pace. Short phrases make alignments form early, for every system.
+# In the small experiment, every system learns pace from a teacher that reads at different speeds (`paces`); with
+# ONE_PACE, there is one pace, as in the paper. Short phrases make alignments form early, for every system.
 ONE_PACE = ("phrases", "natural")
 ALL_PACES = (*ONE_PACE, "paces")
 # One scalar clock per head, with the pace of the utterance given: docs/theory/causal.md.
 CAUSAL = ("clocks=causal", "clock_width=1", "logit_scale_start=4.0")
-# "own_frames" is the former name of "scheduled_sampling": experiments that were begun with it can still be continued.
+# "own_frames" is the former name of "scheduled_sampling", kept so that older experiments can still be continued.
 AUTOREGRESSIVE = ("decoding=autoregressive", "positions=rotary", "own_frames=1.0")
 SMALL = (
     Contestant("parallel-clock", "best", ALL_PACES, ("cross_attention=clock",)),
@@ -52,7 +51,7 @@ RIVALS = tuple(
     Contestant(f"plain-{name}", "rivals", ALL_PACES, (f"cross_attention={name}", *PLAIN))
     for name in ("clock", "dot", "larope", "uniform")
 )
-# LJSpeech has one pace: there it is learned from time-stretched mels.
+# LJSpeech has one pace, so pace is learned from time-stretched mels.
 STRETCHED = ("positions=normalized", "stretch_share=0.5")
 NATURAL = ("natural",)
 STEP_BY_STEP = ("decoding=autoregressive", "own_frames=1.0")
@@ -72,15 +71,15 @@ SPEEDS = (0.6, 0.75, 0.9, 1.0, 1.15, 1.35, 1.6)
 class Preset:
     """A size of the experiment's plan."""
 
-    training: str  # the preset of `clock-attention train`
+    training: str  # preset of `clock-attention train`
     contestants: tuple[Contestant, ...]
-    corpora: dict[str, SynthesizeCorpus | PrepareCorpus]  # their folders are the experiment's to choose
+    corpora: dict[str, SynthesizeCorpus | PrepareCorpus]  # the experiment chooses their folders
     licence: str  # of the corpora, and so of the voices
     teacher: bool  # whether there is a teacher whose speech can be compressed in time
-    subset: int | None  # prompts of the sweep; None: all of them
-    step_seconds: float  # for the estimate, where no log says it: one core of a 2021 server, or the paper's GPU
+    subset: int | None  # number of prompts in the sweep; None: all
+    step_seconds: float  # for the estimate, if there is no log: one core of a 2021 server, or the paper's GPU
     mprs: tuple[str, ...] = ("3:10",)
-    changes: tuple[str, ...] = field(default=())  # to every training
+    changes: tuple[str, ...] = field(default=())  # to every training run
 
 
 ANYWHERE = Path()
@@ -111,9 +110,9 @@ PLANS = {
     ),
 }
 
-# CPU seconds for a second of audio, measured on the same two cores: HiFi-GAN V1, Moonshine tiny; Whisper base works on
-# half a minute at a time, however short the sentence.
+# CPU seconds per second of audio, measured on the same two cores: HiFi-GAN V1, Moonshine tiny; Whisper base always
+# processes half a minute, however short the sentence.
 VOCODER_SECONDS = 0.5
 RECOGNIZER_SECONDS = {"moonshine": 0.15, "whisper": 0.6}
 SENTENCE_SECONDS = 3.0
-CORPUS_SECONDS = 60.0  # for an hour of the teacher's speech
+CORPUS_SECONDS = 60.0  # per hour of the teacher's speech

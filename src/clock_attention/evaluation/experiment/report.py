@@ -1,4 +1,4 @@
-"""The report of an experiment: tables, figures, audio, versions and commands."""
+"""The report of an experiment: tables, figures, audio samples and package versions."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Evidence:
     voices: Mapping[str, Path] = field(default_factory=dict)
     pictures: Sequence[Picture] = ()
     sounds: Sequence[AudioSamples] = ()
-    synthetic: bool = True  # whether the corpus was read by the teacher
+    synthetic: bool = True  # whether the corpus is the teacher's speech
 
     @property
     def recognizers(self) -> list[str]:
@@ -47,7 +47,7 @@ class Evidence:
 
     @property
     def pairs(self) -> list[tuple[str, str]]:
-        """Clock and dot attention of each comparison with parallel decoding; clocks and each of their rivals."""
+        """Pairs to compare: clock and dot attention in each parallel comparison, and clocks with each rival."""
         found = []
         for comparison in ("best", "paper"):
             members = [one.name for one in self.contestants if one.comparison == comparison]
@@ -67,7 +67,7 @@ def write_report(evidence: Evidence, folder: Path) -> tuple[Path, Path]:
 
 
 def numbers(evidence: Evidence) -> dict[str, Any]:
-    """Of the experiment's report: its numbers as JSON, without sentences: prompt lists may have their own licence."""
+    """Numbers of the experiment's report as JSON, without sentences, since prompt lists may have their own licence."""
     stages = {"sweep": evidence.sweep, "hard": evidence.hard, "copy": evidence.copy, "full": evidence.full}
     return {
         "about": dict(evidence.about),
@@ -80,7 +80,7 @@ def numbers(evidence: Evidence) -> dict[str, Any]:
 
 
 def records(cells: Cells) -> list[dict[str, str]]:
-    """Of the experiment's report: a table as JSON."""
+    """Convert a table of the experiment's report to JSON."""
     header, *rows = cells
     return [dict(zip(header, row, strict=True)) for row in rows]
 
@@ -119,22 +119,22 @@ def page(evidence: Evidence) -> list[ReportPart]:
 
 
 def claims(evidence: Evidence) -> Cells:
-    """Of the experiment's report: the table of claims."""
+    """Table of claims for the experiment's report."""
     return check_claims(evidence.sweep, evidence.hard, evidence.copy, evidence.pairs, evidence.recognizers)
 
 
 def section(title: str, cells: Cells) -> list[ReportPart]:
-    """Of the experiment's report: a heading and a table; nothing where there are no rows."""
+    """Section of the experiment's report: a heading and a table; empty if the table has no rows."""
     return [Heading(title), cells] if len(cells) > 1 else []
 
 
 def used(evidence: Evidence) -> set[str]:
-    """Of the experiment's report: which comparisons there are."""
+    """Comparisons that occur in the experiment's report."""
     return {one.comparison for one in evidence.contestants}
 
 
 def summary(evidence: Evidence) -> str:
-    """Of the experiment's report: what was compared, and with which options."""
+    """Summary for the experiment's report: what was compared, and with which options."""
     about = {
         name: value
         for name, value in evidence.about.items()
@@ -155,7 +155,7 @@ def summary(evidence: Evidence) -> str:
 
 
 def system_table(evidence: Evidence) -> Cells:
-    """Of the experiment's report: the systems, their changes, steps and training time."""
+    """Table of systems for the experiment's report: changes to the preset, steps and training time."""
     rows = []
     for one in evidence.contestants:
         cells = [one.name, one.comparison, ", ".join(one.corpora), " ".join(one.changes)]
@@ -167,9 +167,10 @@ def system_table(evidence: Evidence) -> Cells:
 
 
 def differences(evidence: Evidence) -> Cells:
-    """Of the experiment's report: clock minus dot attention, and minus the teacher, at every shared length.
+    """Table of differences for the experiment's report: clock minus dot attention, and minus the teacher.
 
-    Autoregressive systems have one length each: causal clocks minus the others, and minus parallel clocks.
+    Systems are compared at every length they share. Autoregressive systems have one length each: causal clocks minus
+    the others, and minus parallel clocks.
     """
     places = {(one.system, one.length): place for place, one in enumerate(evidence.sweep)}
     compared = [*evidence.pairs, *((clock, "teacher") for clock, _ in evidence.pairs)]
@@ -188,13 +189,13 @@ def differences(evidence: Evidence) -> Cells:
 
 
 def time_table(about: Mapping[str, Any]) -> Cells:
-    """Of the experiment's report: wall time of the stages."""
+    """Table of wall times of the stages for the experiment's report."""
     rows = [[name, duration(seconds)] for name, seconds in about.get("seconds", {}).items()]
     return [["stage", "wall time"], *rows]
 
 
 def version_table() -> Cells:
-    """Of the experiment's report: versions of packages."""
+    """Table of package versions for the experiment's report."""
     rows = [["python", platform.python_version()], ["system", f"{platform.system()} {platform.machine()}"]]
     rows += [[package, found] for package in PACKAGES if (found := installed(package))]
     return [["package", "version"], *rows]

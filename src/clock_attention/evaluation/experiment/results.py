@@ -1,4 +1,4 @@
-"""Results of an experiment, from its folder to its report: reads the stages' results, draws figures, makes samples."""
+"""Results of an experiment: read the results of its stages, draw figures, generate samples, write the report."""
 
 from __future__ import annotations
 
@@ -53,12 +53,12 @@ def report_experiment(experiment: Experiment) -> tuple[Path, Path]:
 
 
 def evaluations(folder: Path) -> list[Evaluation]:
-    """The results of a sweep in an experiment's folder; none where there are none."""
+    """Read the results of a sweep in an experiment's folder; empty if there are none."""
     return read_sweep(folder / "sweep.json") if (folder / "sweep.json").exists() else []
 
 
 def record(experiment: Experiment) -> list[AudioSamples]:
-    """Samples for an experiment's results: the same sentences at natural length and, where possible, fast and slow."""
+    """Audio samples for an experiment's results: the same sentences at natural length and, if possible, at others."""
     systems: list[System] = [
         VoiceSystem(Voice.load(experiment.voice(one.name)), name=one.name) for one in experiment.contestants
     ]
@@ -72,7 +72,7 @@ def record(experiment: Experiment) -> list[AudioSamples]:
         for system in systems:
             for length in lengths_of(system, [3.0, 10.0]) if prompt == SAMPLES[0] else lengths_of(system, []):
                 title = f"{system.name}, {length}"
-                # Another name for other weights or another vocoder.
+                # The name changes with the weights and the vocoder.
                 made = digest(system.fingerprint, vocoder.fingerprint)[:6]
                 name = f"{prompt.id}-{system.name}-{length}-{made}.flac".replace(" ", "")
                 path = experiment.out / "samples" / name
@@ -84,7 +84,7 @@ def record(experiment: Experiment) -> list[AudioSamples]:
 
 
 def write_sample(system: System, length: Length, prompt: Prompt, vocoder: Vocoder, path: Path) -> None:
-    """One audio sample for an experiment's results."""
+    """Write one audio sample for an experiment's results."""
     (sound,) = at(system, length).say([prompt])
     assert sound.mel is not None
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,10 +1,10 @@
-"""The whole experiment, stage by stage: corpora, trainings, voices, evaluations, report. Every stage can be repeated.
+"""Stages of the whole experiment: corpora, training runs, voices and evaluations. An interrupted stage can be resumed.
 
 OUT/corpora/NAME     feature stores
-OUT/runs/SYSTEM      trainings, continued until their schedule ends
-OUT/voices/SYSTEM    what they exported
+OUT/runs/SYSTEM      training runs, resumed until their schedule ends
+OUT/voices/SYSTEM    exported voices
 OUT/copy, sweep, hard, full      evaluations with their caches
-OUT/experiment.json  what was asked for, and how long each stage took
+OUT/experiment.json  journal: the options, and how long each stage took
 OUT/report.md, report.html, results.json
 """
 
@@ -45,36 +45,36 @@ from clock_attention.speech.training.run import RunDescription
 
 @dataclass(frozen=True)
 class Stage:
-    """A stage of the experiment: a job that is done when its output is there."""
+    """A stage of the experiment: a job that is done once its output exists."""
 
     name: str
     job: Callable[[], StageJob]
     done: Callable[[], bool]
-    seconds: float  # estimated, of what is left
-    repeatable: bool = True  # False: other options need another folder
-    inputs: Callable[[], str] = str  # a digest of what it reads besides its options
+    seconds: float  # estimated remaining time
+    repeatable: bool = True  # False: changed options need another folder
+    inputs: Callable[[], str] = str  # digest of what it reads, apart from its options
 
 
 @dataclass(frozen=True)
 class Experiment:
-    """The experiment: what is to be done in which stages, and where."""
+    """The experiment: its options, stages and folders."""
 
     out: Path
     preset: Preset
     prompts: tuple[str, ...] = ("arctic", "harvard")
-    subset: int | None = None  # instead of the preset's
+    subset: int | None = None  # overrides the preset's
     seed: int = 0
     hours: float = 6.0  # of each synthetic corpus
-    text: Path | None = None  # for it; None: generated sentences
+    text: Path | None = None  # text of the synthetic corpora; None: generated sentences
     recognizers: tuple[str, ...] = ("moonshine",)
     vocoder: str = "auto"
     workers: int = 1
     threads: int | None = None
-    full: bool = False  # all prompts at the best length, too
+    full: bool = False  # also evaluate all prompts at the best length
     systems: tuple[str, ...] = ()  # only these; empty: all
-    changes: tuple[str, ...] = ()  # to every training
-    mprs: tuple[str, ...] = ()  # instead of the preset's
-    corpora: dict[str, Path] = field(default_factory=dict)  # made elsewhere
+    changes: tuple[str, ...] = ()  # to every training run
+    mprs: tuple[str, ...] = ()  # override the preset's
+    corpora: dict[str, Path] = field(default_factory=dict)  # prepared elsewhere
     runs: dict[str, Path] = field(default_factory=dict)  # trained elsewhere
     lists: Path = Path("data/prompts")
     ljspeech: Path | None = None
@@ -117,7 +117,7 @@ class Experiment:
     def corpus_stage(self, name: str) -> Stage:
         folder, job = self.corpus(name), self.preset.corpora[name]
         job = replace(job, out=folder, workers=self.workers)
-        hours = 24.0  # of LJSpeech
+        hours = 24.0  # length of LJSpeech
         if isinstance(job, SynthesizeCorpus):
             hours = self.hours
             job = replace(job, hours=self.hours, seed=self.seed, text=self.text)
@@ -130,7 +130,7 @@ class Experiment:
     def training_stage(self, one: Contestant) -> Stage:
         run = self.run(one.name)
         job = TrainSystem(run, corpora=tuple(self.corpus(name) for name in one.corpora), threads=self.threads)
-        if one.name in self.runs:  # it brings its own options
+        if one.name in self.runs:  # it has its own options
             steps = RunDescription.read(run).config.training.steps
         else:
             changes = (*self.preset.changes, *one.changes, f"seed={self.seed}", *self.changes)
@@ -158,7 +158,7 @@ class Experiment:
         return Stage(f"export {one.name}", lambda: job, done, 2.0)
 
     def sweep_job(self, out: Path, **options: Any) -> SweepSystems:
-        """With the options that all evaluations share."""
+        """A sweep job with the options shared by all evaluations of the experiment."""
         job = SweepSystems(
             out,
             systems=self.voices,
@@ -172,13 +172,13 @@ class Experiment:
         return replace(job, **options)
 
     def inputs(self, prompts: Sequence[str]) -> str:
-        """Of what an evaluation reads besides its options: prompts, local models, installed packages."""
+        """Digest of what an evaluation reads apart from its options: prompts, local models, package versions."""
         lists = [self.lists / f"{SHORT_NAMES[name]}.txt" if name in SHORT_NAMES else local(name) for name in prompts]
         models = [local(name) for name in (*self.recognizers, self.vocoder)]
         return digest([described(path) for path in (*lists, *models)], [installed(name) for name in SCORING_PACKAGES])
 
     def copy_stage(self) -> Stage:
-        corpus, out = self.corpus("natural"), self.out / "copy"  # all systems learn from it
+        corpus, out = self.corpus("natural"), self.out / "copy"  # all systems are trained on it
         prompts = (f"valid:{corpus}",)
         job = self.sweep_job(out, systems=(f"copy:{corpus}",), teacher=False, prompts=prompts, subset=self.prompt_count)
         done = self.newer(out / "sweep.json")
@@ -202,7 +202,7 @@ class Experiment:
         out = self.out / "full"
 
         def job() -> SweepSystems:
-            """Known when the sweep has found the best length of the parallel systems."""
+            """The job, known once the sweep has found the best length of the parallel systems."""
             found = self.out / "sweep" / "sweep.json"
             length = self.best_length() if found.exists() else None
             mpr = length.removeprefix("MPR ") if length else "natural" if found.exists() else "(best of the sweep)"
@@ -212,7 +212,7 @@ class Experiment:
         return Stage("all prompts", job, done, cost, inputs=lambda: self.inputs(self.prompts))
 
     def rows(self, lengths: int) -> int:
-        """Evaluations of a sweep over so many lengths; autoregressive systems have one."""
+        """Number of evaluations in a sweep over this many lengths; autoregressive systems have only one."""
         parallel = sum(one.comparison != "autoregressive" for one in self.contestants)
         return lengths * (parallel + self.preset.teacher) + len(self.contestants) - parallel
 
@@ -231,7 +231,7 @@ class Experiment:
         return self.subset or self.preset.subset
 
     def newer(self, path: Path) -> Callable[[], bool]:
-        """Results are complete when they are there, and were made after the voices."""
+        """Whether results exist and are newer than all voices, as a function."""
 
         def done() -> bool:
             cards = [self.voice(one.name) / "voice.json" for one in self.contestants]
@@ -241,12 +241,12 @@ class Experiment:
         return done
 
     def cost(self, rows: int, prompts: int) -> float:
-        """Seconds to vocode and recognise so many rows."""
+        """Estimated seconds to vocode and recognise these evaluations."""
         recognizing = sum(RECOGNIZER_SECONDS.get(name.partition(":")[0], 0.3) for name in self.recognizers)
         return rows * prompts * SENTENCE_SECONDS * (VOCODER_SECONDS + recognizing) / self.workers
 
     def about(self) -> dict[str, Any]:
-        """What it takes to repeat the experiment; of corpora made elsewhere, their names."""
+        """Everything needed to repeat the experiment; for corpora prepared elsewhere, only their names."""
         made = set(self.preset.corpora) - set(self.corpora)
         text = self.text.name if self.text else "generated sentences"
         return {
@@ -271,13 +271,13 @@ SCORING_PACKAGES = (
 
 
 def local(name: str) -> Path:
-    """Input of a stage: the file or folder in "whisper:FOLDER", "valid:CORPUS" or a path; for a name, a missing one."""
+    """Input of a stage: the path in "whisper:FOLDER", "valid:CORPUS" or a path; for a bare name, it does not exist."""
     kind, _, path = name.partition(":")
     return Path(path or kind)
 
 
 def described(path: Path) -> list[str]:
-    """Input of a stage: contents of a file; for folders, which may be large, names, sizes and times."""
+    """Input of a stage: hash of a file; for a folder, which may be large, names, sizes and times of its files."""
     if path.is_file():
         return [hashlib.sha256(path.read_bytes()).hexdigest()]
     files = sorted(path.iterdir()) if path.is_dir() else []
@@ -285,6 +285,6 @@ def described(path: Path) -> list[str]:
 
 
 def without_folder(name: str) -> str:
-    """Input of a stage by its name: "whisper:base" of "whisper:models/base"."""
+    """Name of a stage's input without its folder: "whisper:base" for "whisper:models/base"."""
     kind, colon, path = name.partition(":")
     return f"{kind}:{Path(path).name}" if colon else Path(name).name

@@ -1,1 +1,1 @@
-"""From prompts to scores: speak, vocode, recognise, keep, compare; over a range of lengths."""
+"""Evaluation from prompts to scores: speak, vocode, recognise, cache and compare, over a range of lengths."""

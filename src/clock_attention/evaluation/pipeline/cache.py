@@ -1,9 +1,9 @@
-"""The cache of an evaluation: results of utterances in files; an interrupted one continues, and ranks share.
+"""The cache of an evaluation: results of utterances in files, for resuming and for sharing between ranks.
 
-FOLDER/results-RANK.jsonl    one line a result: its key, and what was found
+FOLDER/results-RANK.jsonl    one line per result: its key and values
 
-A key is a digest of everything that the result depends on, so a result can never be served for another model, vocoder,
-recognizer or text. Every process appends whole lines to its own file and reads the files of all.
+A key is a digest of everything that the result depends on, so a result is never returned for another model, vocoder,
+recognizer or text. Each process appends whole lines to its own file and reads the files of all processes.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ CacheEntry = dict[str, Any]
 
 @dataclass(frozen=True)
 class CacheKeys:
-    """Keys of the cache under which the results of one utterance are kept."""
+    """Keys of the cache for the results of one utterance."""
 
     spoken: str
     transcripts: dict[str, str]  # by recognizer
@@ -33,7 +33,7 @@ class CacheKeys:
 
     @classmethod
     def of(cls, system: System, prompt: Prompt, chain: Chain) -> CacheKeys:
-        # A change of the program can change what a model says; without the version, old results would answer for it.
+        # A new version of the program can change what a model says; without the version, stale results would be used.
         spoken = digest(version("clock-attention"), system.fingerprint, system.identity(prompt))
         sound = digest(spoken, chain.vocoder.fingerprint if system.vocoded else "no vocoder")
         return cls(
@@ -44,7 +44,7 @@ class CacheKeys:
 
     @property
     def file(self) -> str:
-        """Under which its audio is kept."""
+        """Name of the file that holds the audio."""
         return f"{self.spoken}.flac"
 
     @property
@@ -62,7 +62,7 @@ class Cache:
         self.reload()
 
     def reload(self) -> None:
-        """Take up what other processes have written since."""
+        """Read the results that other processes have written since the last time."""
         for path in sorted(self.folder.glob("results-*.jsonl")):
             with open(path, encoding="utf-8", errors="replace") as lines:
                 for line in lines:
@@ -70,13 +70,13 @@ class Cache:
                         row = json.loads(line)
                         self.rows[row.pop("key")] = row
                     except (json.JSONDecodeError, KeyError, TypeError, AttributeError):
-                        continue  # the last line of a killed process: that result is simply not there
+                        continue  # incomplete last line of a killed process: the result counts as missing
 
     def get(self, key: str) -> CacheEntry | None:
         return self.rows.get(key)
 
     def held(self, key: str) -> CacheEntry:
-        """A result that must be there."""
+        """A result that must be in the cache."""
         return self.rows[key]
 
     def put(self, key: str, row: CacheEntry) -> None:
@@ -86,14 +86,14 @@ class Cache:
         try:
             size = os.fstat(file).st_size
             if size and os.pread(file, 1, size - 1) != b"\n":
-                line = "\n" + line  # the unfinished line of a killed process must not swallow this one
-            os.write(file, line.encode())  # one write in append mode: lines of two processes never mix
+                line = "\n" + line  # an incomplete line of a killed process must not absorb this one
+            os.write(file, line.encode())  # one write in append mode: lines of two processes are never interleaved
         finally:
             os.close(file)
         self.rows[key] = row
 
 
 def require_folder(out: Path) -> None:
-    """For the cache: a path that is a folder, or can become one."""
+    """Refuse a path for the cache that exists and is not a folder."""
     if out.exists() and not out.is_dir():
         raise NotADirectoryError(f"{out}: is a file, expected a folder")

@@ -1,4 +1,4 @@
-"""The chain from a log-mel to transcripts: one vocoder, any number of recognizers, in this process or in several."""
+"""The chain from a log-mel to transcripts: one vocoder, any number of recognizers, in one process or several."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ class ChainJob:
     sound: SystemOutput
     recognizers: tuple[str, ...]
     predictors: tuple[str, ...] = ()
-    audio: Path | None = None  # where to keep it
+    audio: Path | None = None  # where to save it
 
 
 @dataclass(frozen=True)
 class ChainOutcome:
-    """What the chain found for one utterance: seconds, transcripts and opinion scores."""
+    """The chain's results for one utterance: seconds, transcripts and opinion scores."""
 
     key: str
     seconds: float
@@ -75,7 +75,7 @@ class Chain:
 
 
 class ChainSource(Protocol):
-    """Says how to load a chain; travels to other processes."""
+    """Loads a chain; can be sent to other processes."""
 
     def load(self) -> Chain: ...
 
@@ -88,7 +88,7 @@ class ChainSpec:
     vocoder: str = "auto"
     recognizers: tuple[str, ...] = ("moonshine",)
     predictors: tuple[str, ...] = ()
-    threads: int = 1  # of each recognizer
+    threads: int = 1  # per recognizer
 
     def load(self) -> Chain:
         wanted = list(dict.fromkeys(self.recognizers))
@@ -99,7 +99,7 @@ class ChainSpec:
                 raise ValueError(f"recognizer {given}: another one is called {name!r}, too; rename its folder")
         return Chain(
             load_vocoder(self.vocoder, self.mel),
-            {one.name: one for one in recognizers},  # a name without the folder that the model is in
+            {one.name: one for one in recognizers},  # its name does not include the folder of the model
             {name: load_predictor(name) for name in self.predictors},
         )
 
@@ -116,7 +116,7 @@ class ChainWorkers:
 
     @cached_property
     def chain(self) -> Chain:
-        """The one in this process: it knows the fingerprints, and does all the work where there is one worker."""
+        """The chain in this process: it provides the fingerprints, and does all the work if there is one worker."""
         return self.source.load()
 
     def __enter__(self) -> ChainWorkers:
@@ -128,7 +128,7 @@ class ChainWorkers:
             self.pool = None
 
     def process(self, jobs: Iterator[ChainJob]) -> Iterator[ChainOutcome]:
-        """Results as they come, in any order. Jobs are asked for as they are needed: mels do not pile up."""
+        """Results as they finish, in any order. Jobs are drawn only as needed, so that mels do not pile up."""
         if self.workers == 1:
             yield from map(self.chain.process, jobs)
             return
@@ -137,9 +137,9 @@ class ChainWorkers:
             self.pool = ProcessPoolExecutor(self.workers, context, start_worker, (self.source,))
         try:
             yield from self._shared(self.pool, jobs)
-        except BrokenProcessPool:  # noticed when a job is handed over, or when its result is asked for
+        except BrokenProcessPool:  # raised when a job is submitted or its result requested
             raise ChildProcessError(
-                "a worker process was killed, perhaps for want of memory: the same command continues, "
+                "a worker process was killed, perhaps for lack of memory: the same command continues, "
                 "with fewer workers if it happens again"
             ) from None
 
@@ -176,14 +176,14 @@ def process_job(job: ChainJob) -> ChainOutcome:
 
 
 def keep_audio(path: Path, wave: Wave, rate: int) -> None:
-    """Write the audio that came out of the chain's vocoder, for listening and for other measures."""
+    """Save the audio from the chain's vocoder, for listening and for other measures."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with SoundFile(path, rate, "PCM_24") as file:
         file.write(wave)
 
 
 def kept_audio(path: Path) -> dict[str, Any] | None:
-    """Audio that the chain of an earlier evaluation has kept, as a `SystemOutput`. A damaged file is deleted."""
+    """Audio saved by the chain of an earlier evaluation, as fields of a `SystemOutput`. A damaged file is deleted."""
     try:
         wave, rate = soundfile.read(path, dtype="float32")
     except soundfile.LibsndfileError:

@@ -1,4 +1,4 @@
-"""Speak, vocode, recognise, score: one system on a list of prompts, each utterance only once."""
+"""Evaluate one system on a list of prompts: speak, vocode, recognise and score each utterance only once."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Result:
     text: str
     frames: int
     seconds: float
-    measures: dict[str, float]  # of the alignment; empty where there is none
+    measures: dict[str, float]  # of the alignment; empty if there is none
     transcripts: dict[str, str]  # by recognizer
     opinions: dict[str, dict[str, float]]  # by predictor
     audio: str = ""
@@ -53,11 +53,11 @@ class Evaluation:
     vocoder: str
     recognizers: dict[str, str]  # name → fingerprint
     results: tuple[Result, ...]
-    mpr: float | None = None  # the one asked for
+    mpr: float | None = None  # as requested
     vocoder_name: str = ""
     resamples: int = RESAMPLES
     seed: int = 0
-    # Measures of the audio with their intervals: its own under "", against another system under that one's title.
+    # Measures of the audio with their intervals: its own under "", comparisons under the other system's title.
     sound: dict[str, dict[str, list[float]]] = field(default_factory=dict)
 
     @property
@@ -70,19 +70,19 @@ class Evaluation:
 
     @cached_property
     def scores(self) -> dict[str, Score]:
-        """By recognizer."""
+        """Scores by recognizer."""
         return {name: self.score(name) for name in self.recognizers}
 
     def score(self, recognizer: str) -> Score:
         texts = [result.text for result in self.results]
         hypotheses = [result.transcripts[recognizer] for result in self.results]
-        if counts_phones(recognizer):  # against the phones of the text
+        if counts_phones(recognizer):  # compared with the phones of the text
             return Score(tuple(align([phones(text) for text in texts], hypotheses)), self.resamples, self.seed)
         return score_sentences(texts, hypotheses, resamples=self.resamples, seed=self.seed)
 
     @cached_property
     def alignment(self) -> dict[str, float]:
-        """Alignment measures: counts over all prompts, means of the rest."""
+        """Alignment measures: counts are summed over all prompts, the others averaged."""
         return pooled_measures([result.measures for result in self.results])
 
     @cached_property
@@ -95,7 +95,7 @@ class Evaluation:
         return {**self.summary(), "results": [asdict(result) for result in self.results]}
 
     def summary(self) -> dict[str, Any]:
-        """Numbers alone, without sentences and transcripts."""
+        """The numbers only, without sentences and transcripts."""
         return {
             "system": self.system,
             "length": self.length,
@@ -136,7 +136,7 @@ def counts_phones(recognizer: str) -> bool:
 
 
 def phones(text: str) -> str:
-    """A prompt as ARPAbet phones, to be compared with what a phone recognizer found."""
+    """A prompt as ARPAbet phones, for comparison with the output of a phone recognizer."""
     from clock_attention.speech.text.phonemes import WORD_BOUNDARY
     from clock_attention.speech.text.phonemizers import phonemizer
 
@@ -146,7 +146,7 @@ def phones(text: str) -> str:
 def paired_difference(
     first: Evaluation, second: Evaluation, recognizer: str, measure: Measure = "wer"
 ) -> ConfidenceInterval:
-    """First evaluation minus second: error rates with the interval of resamples that draw the same sentences."""
+    """Difference of error rates, first evaluation minus second; the interval resamples sentences in pairs."""
     for one in (first, second):
         if recognizer not in one.recognizers:
             raise ValueError(f"{one.title} was not recognised by {recognizer!r}, only by {', '.join(one.recognizers)}")
@@ -157,7 +157,7 @@ OnProgress = Callable[[int], None]
 
 
 def nothing(done: int) -> None:
-    """No progress report of an evaluation."""
+    """Do not report the progress of an evaluation."""
 
 
 def evaluate(
@@ -172,14 +172,14 @@ def evaluate(
     report: OnProgress = nothing,
     seed: int = 0,
 ) -> Evaluation | None:
-    """Score a system on prompts; only what the cache does not hold is spoken, vocoded and recognised.
+    """Score a system on prompts; only what is missing from the cache is spoken, vocoded and recognised.
 
     Args:
         chains: vocoder and recognizers, in one process or several.
-        rank, world: this process takes every `world`-th prompt; None is returned while others have work to do.
-            Call again with world = 1 after all have finished, and their results are put together.
-        audio: folder to keep the audio in, one flac an utterance; a recognizer that is added later uses it.
-        report: called with the number of utterances that have just been finished.
+        rank, world: this process takes every `world`-th prompt; returns None while other processes have work to do.
+            Call again with world = 1 after all have finished to combine their results.
+        audio: folder to save the audio in, one FLAC file per utterance; recognizers added later use it.
+        report: called with the number of utterances just finished.
     """
     if not prompts:
         raise ValueError("no prompts to speak")
@@ -199,7 +199,7 @@ def evaluate(
     for outcome in chains.process(jobs(system, prompts, keys, sorted(by_key.values()), cache, audio)):
         remember(cache, keys[by_key[outcome.key]], outcome)
         report(1)
-    report(len(todo) - len(by_key))  # prompts that say the same
+    report(len(todo) - len(by_key))  # duplicate prompts
     if any(cache.get(key) is None for one in keys.values() for key in one.all):
         return None
     return Evaluation(
@@ -223,7 +223,7 @@ def jobs(
     cache: Cache,
     audio: Path | None,
 ) -> Iterator[ChainJob]:
-    """In an evaluation: chain jobs for prompts without results, in batches of similar length; kept audio is reused."""
+    """Chain jobs of an evaluation for prompts without results, in batches of similar length; saved audio is reused."""
     silent = []
     for place in places:
         kept = kept_audio(audio / keys[place].file) if audio else None
@@ -232,7 +232,7 @@ def jobs(
             yield job(keys[place], SystemOutput(row["frames"], measures=row["measures"], **kept), cache, audio)
         else:
             silent.append(place)
-    # The longest first: where memory is short, that shows at once, and the time left is never underestimated.
+    # The longest first: a lack of memory shows at once, and the time left is never underestimated.
     order = sorted(silent, key=lambda place: system.size(prompts[place]), reverse=True)
     for start in range(0, len(order), BATCH):
         batch = order[start : start + BATCH]
@@ -244,7 +244,7 @@ def jobs(
 
 
 def job(keys: CacheKeys, sound: SystemOutput, cache: Cache, audio: Path | None) -> ChainJob:
-    """In an evaluation: the chain job of one prompt, for recognizers and predictors without a result in the cache."""
+    """Chain job of an evaluation for one prompt, with the recognizers and predictors missing from the cache."""
     return ChainJob(
         key=keys.spoken,
         sound=sound,
@@ -255,7 +255,7 @@ def job(keys: CacheKeys, sound: SystemOutput, cache: Cache, audio: Path | None) 
 
 
 def remember(cache: Cache, keys: CacheKeys, outcome: ChainOutcome) -> None:
-    """In an evaluation: put what the chain found for one prompt into the cache."""
+    """Store the chain's results for one prompt in the cache of an evaluation."""
     for name, transcript in outcome.transcripts.items():
         cache.put(keys.transcripts[name], {"recognizer": name, "transcript": transcript, "seconds": outcome.seconds})
     for name, scores in outcome.opinions.items():
@@ -263,7 +263,7 @@ def remember(cache: Cache, keys: CacheKeys, outcome: ChainOutcome) -> None:
 
 
 def collect(prompt: Prompt, keys: CacheKeys, cache: Cache, audio: Path | None) -> Result:
-    """In an evaluation: the result of one prompt, put together from the cache."""
+    """Combine the result of one prompt from the cache of an evaluation."""
     spoken = cache.held(keys.spoken)
     found = {name: cache.held(key) for name, key in keys.transcripts.items()}
     return Result(

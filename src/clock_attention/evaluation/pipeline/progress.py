@@ -1,4 +1,4 @@
-"""Progress of long evaluations: a bar on a terminal, a plain line every half minute elsewhere."""
+"""Progress of long evaluations: a bar on a terminal, otherwise a plain line every half minute."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ PLAIN_SECONDS = 30
 
 
 class Watch:
-    """Progress of a long evaluation; utterances that come out of the cache at once say nothing about the time left."""
+    """Progress of a long evaluation; utterances from the cache do not count in the estimate of the time left."""
 
     def __init__(self, console: Console, total: int, title: str, quiet: bool = False) -> None:
         self.console, self.total, self.title, self.quiet = console, total, title, quiet
@@ -50,13 +50,13 @@ class Watch:
             self.console.file.flush()
 
     def left(self) -> float:
-        """Seconds."""
+        """Estimated seconds left."""
         fresh = self.done - self.cached
         return (self.total - self.done) * (time.monotonic() - self.started) / max(1, fresh)
 
 
 def duration(seconds: float) -> str:
-    """The time left, as progress shows it: seconds, minutes or hours."""
+    """Format the time left for the progress of an evaluation: seconds, minutes or hours."""
     if seconds < 90:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

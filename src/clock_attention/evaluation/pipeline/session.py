@@ -1,4 +1,4 @@
-"""What the evaluations of one command share: vocoder and recognizers, the cache, the ranks, the progress bar."""
+"""State shared by the evaluations of one command: vocoder and recognizers, the cache, the ranks, the progress bar."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from clock_attention.speech.audio.mel import MelConfig
 
 
 class Session:
-    """An evaluation session, a context manager. Every rank takes its share; the first returns all results."""
+    """An evaluation session, a context manager. Each rank does its share; the first rank returns all results."""
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class Session:
         return self.rank == 0
 
     def evaluate(self, system: System, prompts: Sequence[Prompt]) -> Evaluation | None:
-        """None on every rank but the first."""
+        """Evaluate a system on prompts; returns None on all ranks but the first."""
         mine = len(prompts[self.rank :: self.world])
         with Watch(self.console, mine, f"{system.name}, {system.length}", quiet=not self.leads) as watch:
             found = self._evaluate(system, prompts, rank=self.rank, world=self.world, report=watch.advance)
@@ -71,13 +71,13 @@ class Session:
 
 
 def launched(devices: int, nodes: int) -> Any:
-    """Fabric with the processes of a session started, or None where one process is enough."""
+    """Launch the processes of a session with Fabric; None if one process is enough."""
     if devices * nodes == 1:
         return None
     from lightning_fabric import Fabric
     from lightning_fabric.strategies import DDPStrategy
 
-    # Ranks wait for each other after every system; half an hour, torch's default, is too little for the slowest.
+    # Ranks wait for each other after every system; torch's default of half an hour is too short for the slowest.
     strategy = DDPStrategy(timeout=timedelta(days=7))
     fabric = Fabric(accelerator="cpu", devices=devices, num_nodes=nodes, strategy=strategy)
     fabric.launch()
@@ -85,7 +85,7 @@ def launched(devices: int, nodes: int) -> Any:
 
 
 def shared_mel(systems: Sequence[System]) -> MelConfig:
-    """The one mel definition of all systems of a session, because they are to share one vocoder."""
+    """The mel definition that all systems of a session must have in common, since they share one vocoder."""
     first = systems[0].mel
     for other in systems[1:]:
         if other.mel != first:

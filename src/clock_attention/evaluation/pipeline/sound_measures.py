@@ -1,6 +1,6 @@
 """Measures of an evaluation's audio without opinion scores: movement of the mel, pitch, distance to a reference.
 
-A predictor of opinion scores can be fooled by contrast; these numbers say what is different.
+A predictor of opinion scores can be fooled by contrast; these numbers show what differs.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Measured = dict[str, list[float]]  # mean and its 95 % bootstrap interval over s
 
 
 def with_sound(evaluations: Sequence[Evaluation], audio: Path, mel: MelConfig) -> list[Evaluation]:
-    """Evaluations with measures of their kept audio; those after the first also say how the first differs."""
+    """Add measures of the saved audio to evaluations, and to the first one its differences from the others."""
     analyst = Analyst(mel)
     analysed = [[analyst.read(audio, result) for result in one.results] for one in evaluations]
     own = [pooled([measures(utterance) for utterance in each]) for each in analysed]
@@ -39,7 +39,7 @@ def with_sound(evaluations: Sequence[Evaluation], audio: Path, mel: MelConfig) -
 
 
 class Analyst:
-    """Mel and pitch of kept audio, from which the sound measures are computed."""
+    """Analyses saved audio: the mel and pitch from which sound measures are computed."""
 
     def __init__(self, mel: MelConfig) -> None:
         self.config, self.spectrogram = mel, MelSpectrogram(mel)
@@ -53,7 +53,7 @@ class Analyst:
 
 
 def measures(analysed: tuple[Any, Any]) -> dict[str, float]:
-    """Sound measures of one utterance alone: sharpness of the mel, and pitch."""
+    """Sound measures of a single utterance: sharpness of the mel, and pitch."""
     mel, contour = analysed
     lively, pitch = sharpness(mel), pitch_measures(contour)
     return {

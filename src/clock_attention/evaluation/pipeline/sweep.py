@@ -1,4 +1,4 @@
-"""Systems over a range of lengths: the paper's third figure, and the rows of its tables."""
+"""Sweeps: evaluate systems over a range of lengths, for the paper's third figure and the rows of its tables."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from clock_attention.speech.voice.pacing import MOST_FRAMES
 
 SAMPLE = "Heels, nails, blade, mascara, fit check for my napalm era."  # the paper's sample sentence
 SAMPLE_MPRS = (3.0, 6.0, 10.0)
-CAP = 7.0  # frames per phoneme at which autoregressive models are cut off that cannot stop by themselves
+CAP = 7.0  # frames per phoneme at which autoregressive models without their own stopping are cut off
 
 
 def parse_range(texts: Sequence[str]) -> list[float]:
-    """The range of a sweep: "3:10" (whole steps), "3:10:0.5", "6" → numbers in order; "natural" adds none."""
+    """Parse the range of a sweep: "3:10" (whole steps), "3:10:0.5", "6" → sorted numbers; "natural" adds none."""
     values: set[float] = set()
     for text in texts:
         if text == "natural":
@@ -38,7 +38,7 @@ def parse_range(texts: Sequence[str]) -> list[float]:
 
 
 def lengths_of(system: System, mprs: Sequence[float], cap: float = CAP) -> list[Length]:
-    """The lengths of a system in a sweep, as in the paper: parallel models the whole range, autoregressive ones a cap.
+    """The lengths of a system in a sweep, as in the paper: the whole range for parallel models, else a cap.
 
     Parallel models and the teacher are also evaluated at their natural length. Causal clocks stop by
     themselves, at their own pace.
@@ -58,7 +58,7 @@ def at(system: System, length: Length) -> System:
 def sweep(
     systems: Sequence[System], prompts: Sequence[Prompt], mprs: Sequence[float], session: Session, cap: float = CAP
 ) -> list[Evaluation]:
-    """Evaluate every system at each of its lengths; empty on every rank but the first."""
+    """Evaluate every system at each of its lengths; returns an empty list on all ranks but the first."""
     found = []
     for system in systems:
         for length in lengths_of(system, mprs, cap):
@@ -76,12 +76,12 @@ def write_sweep(path: Path, evaluations: Sequence[Evaluation], **about: Any) -> 
 
 
 def read_sweep(path: Path) -> list[Evaluation]:
-    """The evaluations in a `sweep.json`."""
+    """Read the evaluations in a `sweep.json`."""
     return [Evaluation.from_json(one) for one in json.loads(path.read_text("utf-8"))["evaluations"]]
 
 
 def names(evaluations: Sequence[Evaluation]) -> list[str]:
-    """Systems of a sweep in order, each once."""
+    """Names of the systems in a sweep, in order, without duplicates."""
     return list(dict.fromkeys(one.system for one in evaluations))
 
 
@@ -91,12 +91,12 @@ def of_system(evaluations: Sequence[Evaluation], system: str) -> list[Evaluation
 
 
 def best(evaluations: Sequence[Evaluation], system: str, recognizer: str) -> Evaluation:
-    """Of a sweep: the length at which a system has the lowest word error rate."""
+    """The evaluation of a sweep at the length where a system has its lowest word error rate."""
     return min(of_system(evaluations, system), key=lambda one: one.scores[recognizer].wer.estimate)
 
 
 def best_shared(evaluations: Sequence[Evaluation], systems: Sequence[str], recognizer: str) -> str | None:
-    """Of a sweep: the length with the lowest mean word error rate of these systems, among those that all have."""
+    """The length in a sweep with the lowest mean word error rate of these systems, among their common lengths."""
     rates: dict[str, list[float]] = {}
     for one in evaluations:
         if one.system in systems:

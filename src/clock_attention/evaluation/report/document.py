@@ -1,4 +1,4 @@
-"""A report as a document of headings, tables, pictures and sounds: Markdown, or one self-contained HTML file."""
+"""Reports as documents of headings, tables, pictures and audio: Markdown, or one self-contained HTML file."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 
 from clock_attention.files import write_atomically
 
-Cells = list[list[str]]  # rows of a table, the header first
+Cells = list[list[str]]  # rows of a table, starting with the header
 NUMBER = re.compile(r"[-+]?\d")
 
 
@@ -26,7 +26,7 @@ class Heading:
 
 @dataclass(frozen=True)
 class Picture:
-    """A picture of a document."""
+    """A picture in a document."""
 
     path: Path
     caption: str
@@ -34,7 +34,7 @@ class Picture:
 
 @dataclass(frozen=True)
 class AudioSamples:
-    """Recordings of a document, each under its title."""
+    """Audio samples in a document, each with a title."""
 
     caption: str
     recordings: tuple[tuple[str, Path], ...]
@@ -52,7 +52,7 @@ img { max-width: 100%; } figcaption { color: #555; } audio { height: 2rem; }
 
 
 def numeric(cells: Cells) -> list[bool]:
-    """Which columns of a document's table hold numbers, and are aligned to the right."""
+    """Which columns of a document's table contain numbers, and are therefore right-aligned."""
     columns = zip(*cells[1:], strict=True)
     found = [all(NUMBER.match(cell) for cell in column if cell) and any(column) for column in columns]
     return found or [False] * len(cells[0])
@@ -66,7 +66,7 @@ def markdown_table(cells: Cells) -> str:
 
 
 def to_markdown(parts: Sequence[ReportPart], folder: Path) -> str:
-    """A document as Markdown. Pictures and sounds are links relative to `folder`."""
+    """A document as Markdown. Pictures and audio samples are links relative to `folder`."""
     return "\n".join(markdown_of(part, folder) for part in parts)
 
 
@@ -85,12 +85,12 @@ def markdown_of(part: ReportPart, folder: Path) -> str:
 
 
 def link(path: Path, folder: Path) -> str:
-    """The link from a Markdown document in `folder` to a file."""
+    """Relative link from a Markdown document in `folder` to a file."""
     return Path(os.path.relpath(path, folder)).as_posix().replace(" ", "%20")
 
 
 def to_html(parts: Sequence[ReportPart], title: str) -> str:
-    """A document as one HTML file with everything inside; no network, no script."""
+    """A document as one self-contained HTML file; no network access, no scripts."""
     body = "\n".join(map(html_of, parts))
     head = f'<meta charset="utf-8"><title>{html.escape(title)}</title><style>{STYLE}</style>'
     return f'<!doctype html>\n<html lang="en"><head>{head}</head>\n<body>\n{body}\n</body></html>\n'
@@ -125,7 +125,7 @@ TYPES = {".png": "image/png", ".flac": "audio/flac", ".wav": "audio/wav"}
 
 
 def embedded(path: Path) -> str:
-    """A file inside an HTML document: a data URL."""
+    """Data URL that embeds a file in an HTML document."""
     return f"data:{TYPES[path.suffix]};base64,{base64.b64encode(path.read_bytes()).decode()}"
 
 

@@ -1,4 +1,4 @@
-"""Figures of a report: counterparts of the paper's three figures, and learning curves."""
+"""Figures for a report: counterparts of the paper's three figures, and learning curves."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ MARKERS = ("o", "s", "^", "D", "v")
 
 @dataclass(frozen=True)
 class Portrait:
-    """One utterance for a figure of the report: its attention and its mel."""
+    """One utterance in a figure of the report: its attention and its mel."""
 
     title: str
     matrix: FloatArray  # (steps, T)
@@ -46,7 +46,7 @@ def portrait(system: VoiceSystem, length: Length, text: str = SAMPLE) -> Portrai
 
 
 def draw_portraits(columns: Mapping[str, Sequence[Portrait]], path: Path) -> None:
-    """Attention maps and mels of several systems, on one time axis: figures 1 and 2 of the paper."""
+    """Draw attention maps and mels of several systems on the same time axis: figures 1 and 2 of the paper."""
     rows = max(map(len, columns.values()))
     longest = max(len(one.mel) for portraits in columns.values() for one in portraits)
     figure = new_figure(4.2 * len(columns), 3.4 * rows)
@@ -71,7 +71,7 @@ def draw_portraits(columns: Mapping[str, Sequence[Portrait]], path: Path) -> Non
 
 
 def draw_sample(systems: Sequence[VoiceSystem], folder: Path, cap: float = CAP) -> list[Path]:
-    """The paper's sample sentence: parallel systems at three lengths, autoregressive ones at their own."""
+    """Draw figures of the paper's sample sentence: parallel systems at three lengths, others at their own."""
     parallel = {
         system.name: [portrait(system, Length(mpr=mpr)) for mpr in SAMPLE_MPRS]
         for system in systems
@@ -85,7 +85,7 @@ def draw_sample(systems: Sequence[VoiceSystem], folder: Path, cap: float = CAP) 
     drawn = []
     for name, columns in (("parallel", parallel), ("autoregressive", autoregressive)):
         path = folder / f"{name}.png"
-        path.unlink(missing_ok=True)  # of systems that are no longer among these
+        path.unlink(missing_ok=True)  # left over from systems that are no longer included
         if columns:
             draw_portraits(columns, path)
             drawn.append(path)
@@ -93,10 +93,10 @@ def draw_sample(systems: Sequence[VoiceSystem], folder: Path, cap: float = CAP) 
 
 
 def draw_scores(evaluations: Sequence[Evaluation], path: Path) -> None:
-    """WER and CER over the mel-to-phoneme ratio with 95 % intervals: figure 3 of the paper.
+    """Draw WER and CER over the mel-to-phoneme ratio with 95 % intervals: figure 3 of the paper.
 
-    Systems have colours, recognizers markers. What is evaluated at one length only (copy-synthesis, models that stop
-    by themselves) is a dashed line.
+    Colours denote systems, markers denote recognizers. Systems with only one length (copy-synthesis, models that stop
+    by themselves) are dashed lines.
     """
     recognizers = list(dict.fromkeys(name for one in evaluations for name in one.recognizers))
     figure = new_figure(13, 4.8)
@@ -115,7 +115,7 @@ def draw_scores(evaluations: Sequence[Evaluation], path: Path) -> None:
 def draw_system(
     axis: Any, evaluations: Sequence[Evaluation], recognizer: str, measure: Measure, colour: str, marker: str
 ) -> None:
-    """The error rates of one system with intervals, in the figure over lengths."""
+    """Draw the error rates of one system with intervals in the figure over lengths."""
     scored = [one for one in evaluations if recognizer in one.recognizers]
     points = sorted((one.mpr, one.scores[recognizer].interval(measure)) for one in scored if one.mpr is not None)
     label = f"{evaluations[0].system}, {recognizer}"
@@ -132,13 +132,13 @@ def draw_system(
 
 
 def bar(interval: ConfidenceInterval) -> tuple[float, float, float]:
-    """An error bar of a figure, in percent: the estimate, and how far the interval reaches below and above it."""
+    """An error bar of a figure, in percent: the estimate, and the interval's extent below and above it."""
     estimate, low, high = 100 * interval.estimate, 100 * interval.low, 100 * interval.high
     return estimate, max(0.0, estimate - low), max(0.0, high - estimate)
 
 
 def draw_curves(runs: dict[str, Path], path: Path) -> None:
-    """Learning curves of training runs: validation L1 and how focused the alignment is."""
+    """Draw learning curves of training runs: validation L1 and focus of the alignment."""
     figure = new_figure(13, 4.2)
     left, right = figure.subplots(1, 2)
     for colour, (name, run) in zip(cycle(COLOURS), runs.items(), strict=False):
@@ -155,14 +155,14 @@ def draw_curves(runs: dict[str, Path], path: Path) -> None:
 
 
 def new_figure(width: float, height: float) -> Figure:
-    """An empty figure of a report, in inches."""
+    """Create an empty figure for a report, with its size in inches."""
     figure = Figure(figsize=(width, height), layout="constrained")
     FigureCanvasAgg(figure)
     return figure
 
 
 def save(figure: Figure, path: Path) -> None:
-    """Write a figure of a report."""
+    """Save a figure of a report."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with replacing(path) as temporary:
         figure.savefig(temporary, format=path.suffix.lstrip("."), dpi=110)

@@ -1,4 +1,4 @@
-"""Tables of evaluations: rows of text cells, the first of them the header. For the terminal and for reports."""
+"""Tables of evaluations for the terminal and for reports: rows of text cells, starting with the header."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from clock_attention.evaluation.scoring.bootstrap import ConfidenceInterval
 from clock_attention.evaluation.scoring.error_rates import Measure
 from clock_attention.evaluation.scoring.skips_and_repeats import COUNTED
 
-MEASURES = {  # of the alignment, and their headings
+MEASURES = {  # alignment measures and their headings
     "word_skips": "words skipped",
     "word_skips_in_mean": "words skipped, mean attention",
     "words_under_a_step": "words under one step",
@@ -26,7 +26,7 @@ MEASURES = {  # of the alignment, and their headings
 
 
 def score_table(evaluations: Sequence[Evaluation]) -> Cells:
-    """Table of error rates: a row for each system and recognizer. For phone recognizers, of phones."""
+    """Table of error rates: a row for each system and recognizer. For phone recognizers, they are phone error rates."""
     opinions = sorted({f"{name} {part}" for one in evaluations for name, s in one.opinions.items() for part in s})
     header = ["system", "length", "recognizer", "WER", "CER", "S / D / I", "skips", "repeats", *opinions]
     rows = []
@@ -52,7 +52,7 @@ def alignment_table(evaluations: Sequence[Evaluation]) -> Cells:
 
 
 def sound_table(evaluations: Sequence[Evaluation], against: bool) -> Cells:
-    """Table of sound measures, or of those against other systems: one row each."""
+    """Table of sound measures, or of comparisons with other systems (`against`): one row each."""
     found = [
         (one, name, measured) for one in evaluations for name, measured in one.sound.items() if bool(name) == against
     ]
@@ -65,7 +65,7 @@ def sound_table(evaluations: Sequence[Evaluation], against: bool) -> Cells:
 
 
 def difference_table(evaluations: Sequence[Evaluation], pairs: Sequence[tuple[int, int]] | None = None) -> Cells:
-    """Table of paired differences of the first system to the others, or of the pairs given by their places."""
+    """Table of paired differences between the first system and the others, or between given pairs of indices."""
     pairs = [(0, other) for other in range(1, len(evaluations))] if pairs is None else pairs
     rows = []
     for first, second in pairs:
@@ -80,19 +80,19 @@ def difference_table(evaluations: Sequence[Evaluation], pairs: Sequence[tuple[in
 
 
 def points(interval: ConfidenceInterval) -> str:
-    """An interval as a table shows it, in percentage points with a sign."""
+    """Format an interval for a table, in signed percentage points."""
     return f"{100 * interval.estimate:+.2f} [{100 * interval.low:+.2f}, {100 * interval.high:+.2f}]"
 
 
 def number(name: str, value: float | None) -> str:
-    """A measure as a table shows it: counts whole, the rest with three digits."""
-    if value is None:  # results of a version that did not measure it
+    """Format a measure for a table: counts as integers, others with three decimals."""
+    if value is None:  # results of an older version that did not measure it
         return ""
     return f"{value:.0f}" if name in COUNTED else f"{value:.3f}"
 
 
 def sweep_table(evaluations: Sequence[Evaluation], recognizer: str, measure: Measure = "wer") -> Cells:
-    """Table of a sweep: one row a system, one column a length."""
+    """Table of a sweep: one row per system, one column per length."""
     scored = [one for one in evaluations if recognizer in one.recognizers]
     lengths = list(dict.fromkeys(one.length for one in sorted(scored, key=lambda one: one.mpr or 0.0)))
     rows = []
@@ -105,5 +105,5 @@ def sweep_table(evaluations: Sequence[Evaluation], recognizer: str, measure: Mea
 
 
 def percent(interval: ConfidenceInterval) -> str:
-    """An interval as a table shows it, in percent."""
+    """Format an interval for a table, in percent."""
     return f"{100 * interval.estimate:.1f} [{100 * interval.low:.1f}, {100 * interval.high:.1f}]"

@@ -1,1 +1,1 @@
-"""Measures of utterances: word errors by recognizers, skips and repeats, pitch, sharpness, predicted opinion."""
+"""Measures of utterances: word errors, skips and repeats, pitch, sharpness, predicted opinion scores."""

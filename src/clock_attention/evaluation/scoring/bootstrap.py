@@ -1,4 +1,4 @@
-"""Bootstrap intervals (percentiles) over the sentences of an evaluation."""
+"""Percentile bootstrap intervals over the sentences of an evaluation."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ CONFIDENCE = 0.95
 
 @dataclass(frozen=True)
 class ConfidenceInterval:
-    """An estimate with its 95 % bootstrap interval (percentiles)."""
+    """An estimate with its 95 % percentile bootstrap interval."""
 
     estimate: float
     low: float
@@ -28,7 +28,7 @@ class ConfidenceInterval:
 def bootstrap(
     errors: NDArray[np.int64], lengths: NDArray[np.int64], *, resamples: int = RESAMPLES, seed: int = 0
 ) -> ConfidenceInterval:
-    """Bootstrap interval of a pooled rate: sentences are drawn with replacement, and each draw is pooled."""
+    """Bootstrap interval of a pooled rate: sentences are drawn with replacement, and each resample is pooled."""
     rates = resampled_rates(errors, lengths, resamples, seed)
     return percentile_interval(float(errors.sum() / lengths.sum()), rates)
 
@@ -36,7 +36,7 @@ def bootstrap(
 def resampled_rates(
     errors: NDArray[np.int64], lengths: NDArray[np.int64], resamples: int, seed: int
 ) -> NDArray[np.float64]:
-    """Pooled rates of bootstrap resamples: as many sentences as there are, drawn with replacement."""
+    """Pooled rates of bootstrap resamples: as many sentences as in the original list, drawn with replacement."""
     drawn = np.random.default_rng(seed).integers(0, len(errors), (resamples, len(errors)))
     rates: NDArray[np.float64] = errors[drawn].sum(axis=1) / lengths[drawn].sum(axis=1)
     return rates

@@ -1,4 +1,4 @@
-"""Distance of two readings of a sentence: mel cepstra compared along the best time warp (DTW)."""
+"""Distance between two readings of a sentence: mel cepstra compared along the best time warp (DTW)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ CEPSTRA = 24
 
 
 def cepstral_distance(mel: Mel, reference: Mel) -> float:
-    """Mean Euclidean distance of mel cepstra 1 … 24 along the best time warp (DTW), in nepers."""
+    """Mean Euclidean distance between mel cepstra 1 … 24 along the best time warp (DTW), in nepers."""
     path = warping_path(mel, reference)
     ours, theirs = cepstra(mel), cepstra(reference)
     return float(np.linalg.norm(ours[path[:, 0]] - theirs[path[:, 1]], axis=1).mean())

@@ -1,7 +1,8 @@
-"""Word and character error rates, pooled over a corpus, and differences of two systems.
+"""Word and character error rates, pooled over a corpus, and differences between two systems.
 
-Both sides pass through Whisper's English normalizer first, as in the paper: numbers, spellings and contractions are
-not errors. A rate is Σ errors / Σ words over all sentences; the mean of per-sentence rates is something else.
+Texts and transcripts first pass through Whisper's English normalizer, as in the paper, so that different forms of
+numbers, spellings and contractions are not errors. A rate is Σ errors / Σ words over all sentences, not the mean of
+per-sentence rates.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ BRACKETS = re.compile(r"[()\[\]<>]")
 
 @dataclass(frozen=True)
 class Counts:
-    """Counts of the cheapest edit that turns a text into its transcript: what error rates are made of."""
+    """Counts for error rates: the edits of the cheapest alignment between a text and its transcript."""
 
     hits: int = 0
     substitutions: int = 0
@@ -43,7 +44,7 @@ class Counts:
 
     @property
     def length(self) -> int:
-        """Of the reference."""
+        """Length of the reference."""
         return self.hits + self.substitutions + self.deletions
 
     def __add__(self, other: Counts) -> Counts:
@@ -57,7 +58,7 @@ class Counts:
 
 @dataclass(frozen=True)
 class SentenceScore:
-    """Word and character errors of one sentence; the texts are the normalized ones that were compared."""
+    """Word and character errors of one sentence, with the normalized texts that were compared."""
 
     reference: str
     hypothesis: str
@@ -67,7 +68,7 @@ class SentenceScore:
 
     @property
     def skips(self) -> int:
-        """Words of the text that are missing in the transcript."""
+        """Number of words of the text that are missing from the transcript."""
         return self.words.deletions
 
 
@@ -139,20 +140,20 @@ def score_sentences(
 
 @cache
 def _normalizer() -> Any:
-    """For error rates: Whisper's English text normalizer, loaded once."""
+    """Whisper's English text normalizer for error rates, loaded once."""
     return needs("whisper_normalizer.english", extra="evaluation").EnglishTextNormalizer()
 
 
 def normalize_transcript(text: str) -> str:
-    """For error rates: a transcript by Whisper's English normalization; typographic apostrophes first."""
+    """Normalize a transcript for error rates: typographic apostrophes, then Whisper's English normalization."""
     normalized = str(_normalizer()(text.replace("’", "'")))
     return normalized if any(letter.isalnum() for letter in normalized) else ""
 
 
 def require_words(reference: str) -> str:
-    """For error rates: a text as it is compared. Hesitations such as "um" are no words to Whisper's normalizer.
+    """Normalize a reference text for error rates; refuse it if no words remain, since the normalizer drops "um".
 
-    What stands in brackets is spoken like the rest; the normalizer, made for transcripts, would drop it.
+    Text in brackets is kept, as it is spoken; the normalizer, made for transcripts, would drop it.
     """
     normalized = normalize_transcript(BRACKETS.sub(" ", reference))
     if not normalized:
@@ -161,7 +162,7 @@ def require_words(reference: str) -> str:
 
 
 def align(references: Sequence[str], hypotheses: Sequence[str]) -> list[SentenceScore]:
-    """For error rates: Levenshtein alignments of normalized texts and transcripts, in words and in characters."""
+    """Scores from Levenshtein alignments of normalized texts and transcripts, in words and in characters."""
     jiwer = needs("jiwer", extra="evaluation")
     words = jiwer.process_words(list(references), list(hypotheses))
     chars = jiwer.process_characters(list(references), list(hypotheses))
@@ -180,7 +181,7 @@ def align(references: Sequence[str], hypotheses: Sequence[str]) -> list[Sentence
 
 
 def count(chunks: Sequence[Any]) -> Counts:
-    """For error rates: jiwer's runs of equal, substituted, deleted and inserted items → numbers of items."""
+    """Counts for error rates from jiwer's runs of equal, substituted, deleted and inserted items."""
     total = dict.fromkeys(("equal", "substitute", "delete", "insert"), 0)
     for chunk in chunks:
         total[chunk.type] += max(chunk.ref_end_idx - chunk.ref_start_idx, chunk.hyp_end_idx - chunk.hyp_start_idx)
@@ -188,10 +189,10 @@ def count(chunks: Sequence[Any]) -> Counts:
 
 
 def count_repeats(spoken: Sequence[str], chunks: Sequence[Any]) -> int:
-    """Inserted words of a transcript that repeat their neighbours: "the the cat", "the cat the cat".
+    """Number of inserted words in a transcript that repeat their neighbours: "the the cat", "the cat the cat".
 
-    The alignment may place inserted words anywhere within a repetition ("the [cat the] cat"), so those count that lie
-    in any stretch whose first half equals its second.
+    The alignment may place inserted words anywhere within a repetition ("the [cat the] cat"). An inserted word counts
+    if it lies in any stretch whose first half equals its second.
     """
     inserted = [
         place for chunk in chunks if chunk.type == "insert" for place in range(chunk.hyp_start_idx, chunk.hyp_end_idx)
@@ -200,7 +201,7 @@ def count_repeats(spoken: Sequence[str], chunks: Sequence[Any]) -> int:
 
 
 def lies_in_repetition(words: Sequence[str], place: int) -> bool:
-    """For repeated words: whether a word lies in a stretch of the transcript whose halves are equal."""
+    """Whether a word of a transcript lies in a repetition: a stretch whose two halves are equal."""
     return any(
         words[start : start + half] == words[start + half : start + 2 * half]
         for half in range(1, len(words) // 2 + 1)
@@ -209,7 +210,7 @@ def lies_in_repetition(words: Sequence[str], place: int) -> bool:
 
 
 def difference(first: Score, second: Score, measure: Measure = "wer") -> ConfidenceInterval:
-    """Error rate of the first system minus the second's on the same sentences, drawn in pairs for each resample."""
+    """Error rate of the first system minus the second's on the same sentences, resampled in pairs."""
     texts, others = ([sentence.reference for sentence in score.sentences] for score in (first, second))
     if texts != others:
         raise ValueError(
@@ -221,7 +222,7 @@ def difference(first: Score, second: Score, measure: Measure = "wer") -> Confide
 
 
 def unpaired_difference(first: Score, second: Score, measure: Measure = "wer") -> ConfidenceInterval:
-    """Error rate of the first system minus the second's on different sentences: each draws its own."""
+    """Error rate of the first system minus the second's on different sentences, resampled independently."""
     arrays = first.arrays(measure), second.arrays(measure)
     one, other = (
         resampled_rates(*errors_and_lengths, first.resamples, seed)

@@ -1,4 +1,4 @@
-"""Predicted opinion scores (MOS): predicted listener ratings. Optional packages."""
+"""Predicted opinion scores (MOS), which estimate listener ratings, by optional packages."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ class Predictor(Protocol):
 
 
 class Dnsmos:
-    """The opinion predictor DNSMOS P.835 and P.808 (package `speechmos`, weights inside): overall, signal, background.
+    """The opinion predictor DNSMOS P.835 and P.808 (package `speechmos`, with weights): overall, signal, background.
 
-    Made to judge noise suppression; for synthetic speech it is sensitive to vocoder noise rather than prosody.
+    Designed to rate noise suppression; for synthetic speech it is sensitive to vocoder noise rather than prosody.
     """
 
     def __init__(self) -> None:
@@ -46,16 +46,16 @@ class Dnsmos:
 
 
 class DistillMos:
-    """The opinion predictor DistillMOS (package `distillmos`, weights inside): naturalness, distilled from XLS-R.
+    """The opinion predictor DistillMOS (package `distillmos`, with weights): naturalness, distilled from XLS-R.
 
-    One predictor can be fooled: stretching every mel bin around its mean by 1.4 raised this one by 1.3 points and
+    A single predictor can be fooled: stretching every mel bin around its mean by 1.4 raised this one by 1.3 points and
     DNSMOS not at all. Report both.
     """
 
     def __init__(self) -> None:
         with importable("torchaudio"):  # imported by the package, used only by its command line
             module = needs("distillmos", extra="mos")
-        with redirect_stdout(StringIO()):  # it prints where its weights are
+        with redirect_stdout(StringIO()):  # it prints the path of its weights
             self._model = module.ConvTransformerSQAModel().eval()
         self.fingerprint = f"distillmos {version('distillmos')}"
 
@@ -67,7 +67,7 @@ class DistillMos:
 
 @contextmanager
 def importable(name: str) -> Iterator[None]:
-    """While a predictor of opinion scores imports it: an empty module in place of one that is missing or broken."""
+    """Replace a missing or broken module with an empty one while a predictor of opinion scores imports it."""
     try:
         import_module(name)
     except (ImportError, OSError):
@@ -83,7 +83,7 @@ def importable(name: str) -> Iterator[None]:
 def require_samples(wave: Wave) -> Wave:
     """Refuse an empty recording, which has no opinion score."""
     if not len(wave):
-        raise ValueError("an empty recording has no quality to predict")
+        raise ValueError("an empty recording has no opinion score")
     return wave
 
 
@@ -91,7 +91,7 @@ PREDICTORS: dict[str, Callable[[], Predictor]] = {"dnsmos": Dnsmos, "distillmos"
 
 
 def load_predictor(name: str) -> Predictor:
-    """A predictor of opinion scores by name."""
+    """Load a predictor of opinion scores by name."""
     if name not in PREDICTORS:
         raise ValueError(f"unknown predictor of opinion scores {name!r}; choose one of {', '.join(PREDICTORS)}")
     return PREDICTORS[name]()

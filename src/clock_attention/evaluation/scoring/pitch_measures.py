@@ -1,4 +1,4 @@
-"""Measures of pitch: of an utterance, and of how closely it follows another reading of the same sentence."""
+"""Measures of pitch: of an utterance, and its distance to the pitch of another reading of the same sentence."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 Contour = NDArray[np.floating[Any]]  # natural log of F0 in Hz for each frame, 0 where unvoiced
-SEMITONES = 12 / np.log(2)  # in one unit of the natural log
+SEMITONES = 12 / np.log(2)  # per unit of the natural log
 FAR = 10.0  # semitones
-FEWEST = 5  # voiced frames to say anything about
+FEWEST = 5  # minimum number of voiced frames
 
 
 @dataclass(frozen=True)
 class Pitch:
-    """Pitch of one utterance: mean, variation, and how much is voiced."""
+    """Pitch of one utterance: mean, variation, and voiced share."""
 
     hertz: float  # geometric mean of the voiced frames
-    spread: float  # their standard deviation, semitones
+    spread: float  # standard deviation of the voiced frames, semitones
     voiced: float  # share of frames
 
 
 @dataclass(frozen=True)
 class PitchDistance:
-    """Distance of two pitch contours, frame by frame along a path, where both are voiced."""
+    """Distance between two pitch contours, frame by frame along a path, where both are voiced."""
 
-    error: float  # root mean square, semitones, after both means have been subtracted
+    error: float  # root mean square, semitones, after subtracting both means
     correlation: float
 
 
@@ -40,7 +40,7 @@ def pitch_measures(contour: Contour) -> Pitch:
 
 
 def pitch_distance(contour: Contour, reference: Contour, path: NDArray[np.integer[Any]]) -> PitchDistance:
-    """Distance of two pitch contours along a time warp."""
+    """Distance between two pitch contours along a time warp."""
     ours = contour[np.minimum(path[:, 0], len(contour) - 1)]
     theirs = reference[np.minimum(path[:, 1], len(reference) - 1)]
     both = (ours > 0) & (theirs > 0)
@@ -53,9 +53,9 @@ def pitch_distance(contour: Contour, reference: Contour, path: NDArray[np.intege
 
 
 def final_pitch(contour: Contour, frames: int) -> float:
-    """Pitch at the end of an utterance: mean of the last so many voiced frames, in semitones above 1 Hz.
+    """Pitch at the end of an utterance: mean over its last voiced frames, in semitones above 1 Hz.
 
-    Frames far from the median do not count: a detector falls by an octave and more where a voice fades away.
+    Frames far from the median are ignored: a detector drops by an octave or more where a voice fades out.
     """
     voiced = SEMITONES * contour[contour > 0]
     near = voiced[np.abs(voiced - np.median(voiced)) < FAR][-frames:] if len(voiced) else voiced

@@ -1,4 +1,4 @@
-"""Speech recognizers behind one interface. Each comes with an optional package that is imported on first use."""
+"""Speech recognizers behind one interface. Each needs an optional package, imported on first use."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from clock_attention.evaluation.optional_packages import needs
 from clock_attention.evaluation.scoring.unheard_words import TimedPhone
 from clock_attention.speech.audio.wave import Wave, resample
 
-# All of them were trained on speech at this rate.
+# All of them were trained on speech at this sample rate.
 RATE = 16000
 
 
@@ -33,7 +33,7 @@ class Recognizer(Protocol):
 
 
 class BaseRecognizer(ABC):
-    """What all speech recognizers share. Silence has no words; several recognizers would invent some."""
+    """Base class of the speech recognizers. Silence gives an empty transcript; several would invent words."""
 
     SILENT = 1e-3
 
@@ -41,29 +41,29 @@ class BaseRecognizer(ABC):
         if wave.ndim != 1:
             raise ValueError(f"expected a wave of shape (samples,), got {wave.shape}")
         if not np.isfinite(wave).all():
-            raise ValueError("the wave holds samples that are not finite numbers: the vocoder was given a broken mel")
+            raise ValueError("the wave contains samples that are not finite: the vocoder was given an invalid mel")
         if not len(wave) or np.abs(wave).max() < self.SILENT:
             return ""
         return self.recognize(resample(wave, sample_rate, RATE)).strip()
 
     @abstractmethod
     def recognize(self, samples: Wave) -> str:
-        """Transcript of samples at 16 kHz."""
+        """Transcribe samples at 16 kHz."""
 
 
 class Moonshine(BaseRecognizer):
-    """The recognizer Moonshine tiny (English), whose weights come inside its package: nothing is downloaded.
+    """The recognizer Moonshine tiny (English). Its package contains the weights: nothing is downloaded.
 
-    Without some silence on both sides it misreads first and last words.
+    Without some silence on both sides, it misrecognizes the first and last words.
     """
 
     name = "moonshine"
     SILENCE = 0.25
     OPTIONS: ClassVar = {
-        # No voice activity detection: it cuts single sentences into pieces, recognizes "you" in the leading
+        # No voice activity detection: it splits single sentences, recognizes "you" in the leading
         # silence, and keeps state between utterances.
         "vad_threshold": 0.0,
-        # The default limit, a guard against endless loops, cuts the ends off speech at twice its natural pace.
+        # The default limit, a guard against endless loops, truncates speech at twice its natural pace.
         "max_tokens_per_second": 15.0,
     }
 
@@ -72,8 +72,8 @@ class Moonshine(BaseRecognizer):
         folder = Path(moonshine.__file__).parent / "assets" / "tiny-en"
         if not folder.is_dir():
             raise FileNotFoundError(
-                f"{folder} is missing: this release of moonshine-voice has no weights inside; "
-                "`pip install 'clock-attention[evaluation]'` brings the one that has"
+                f"{folder} is missing: this release of moonshine-voice does not contain the weights; "
+                "`pip install 'clock-attention[evaluation]'` installs one that does"
             )
         tiny = moonshine.ModelArch.TINY
         self._transcriber = moonshine.Transcriber(model_path=folder, model_arch=tiny, options=self.OPTIONS)
@@ -89,11 +89,11 @@ class Moonshine(BaseRecognizer):
 class Whisper(BaseRecognizer):
     """The recognizer Whisper on CTranslate2. `model` is a local folder, or a name such as "base.en" to download.
 
-    Sometimes it repeats one syllable, far beyond what fits into the audio. Then it
-    decodes again, with a penalty on repetition.
+    Sometimes it repeats one syllable far beyond what fits into the audio. It then decodes again, with a repetition
+    penalty.
     """
 
-    # When that is: three times as many tokens as in natural speech, and a few for the shortest utterances.
+    # Threshold for decoding again: three times as many tokens as in natural speech, plus a few for short utterances.
     LOOPING: ClassVar = {"tokens per second": 12.0, "tokens": 16, "penalty": 1.3}
 
     def __init__(self, model: str | Path = "base.en", *, beam: int = 5, threads: int = 0, device: str = "cpu") -> None:
@@ -106,8 +106,8 @@ class Whisper(BaseRecognizer):
             )
         except (OSError, RuntimeError, ValueError) as error:
             raise FileNotFoundError(
-                f"cannot load Whisper from {str(model)!r}: give a CTranslate2 model folder, or a model name and a "
-                f"network ({str(error).splitlines()[0]})"
+                f"cannot load Whisper from {str(model)!r}: give a CTranslate2 model folder, or a model name with "
+                f"network access ({str(error).splitlines()[0]})"
             ) from error
         folder = Path(model)
         self.name = f"whisper-{folder.name.removeprefix('whisper-')}"
@@ -129,8 +129,8 @@ class Whisper(BaseRecognizer):
         return text
 
     def decode(self, samples: Wave, **options: float) -> tuple[str, int]:
-        """Transcript, and its number of tokens including time stamps."""
-        # One fixed temperature: its fallback to sampling would give another transcript at every run.
+        """Transcript, and its number of tokens including timestamps."""
+        # A fixed temperature: the fallback to sampling would give a different transcript in every run.
         segments, _ = self._model.transcribe(
             samples,
             language="en",
@@ -146,7 +146,7 @@ class Whisper(BaseRecognizer):
 class Wav2Vec2(BaseRecognizer):
     """The recognizer wav2vec 2.0 with a CTC head, decoded greedily. `model` is a local folder or a published name."""
 
-    SHORTEST = 400  # samples that its convolutions see at once
+    SHORTEST = 400  # samples: receptive field of its convolutions
 
     def __init__(self, model: str | Path = "facebook/wav2vec2-large-960h-lv60-self", *, device: str = "cpu") -> None:
         transformers = needs("transformers", extra="wav2vec2")
@@ -156,7 +156,7 @@ class Wav2Vec2(BaseRecognizer):
         except OSError as error:
             raise FileNotFoundError(
                 f"cannot load wav2vec 2.0 from {str(model)!r}: give a folder saved by transformers, or a model name "
-                f"and a network ({str(error).splitlines()[0]})"
+                f"with network access ({str(error).splitlines()[0]})"
             ) from error
         self._device = device
         folder = Path(model)
@@ -177,7 +177,7 @@ class Wav2Vec2(BaseRecognizer):
 
 
 class PocketSphinx(BaseRecognizer):
-    """The recognizer PocketSphinx with the US English model inside its package: words, or bare phones."""
+    """The recognizer PocketSphinx with the US English model from its package: words, or phones only."""
 
     def __init__(self, *, phones: bool = False) -> None:
         pocketsphinx = needs("pocketsphinx", extra="pocketsphinx")
@@ -199,7 +199,7 @@ class PocketSphinx(BaseRecognizer):
         return best.hypstr if best else ""
 
     def timed_phones(self, wave: Wave, sample_rate: int) -> list[TimedPhone]:
-        """The phones of a wave with their times; only where it recognizes phones."""
+        """The phones of a wave with their times; only if it recognizes phones."""
         self.decode(resample(wave, sample_rate, RATE))
         per_second = self._decoder.config["frate"]
         return [
@@ -210,13 +210,13 @@ class PocketSphinx(BaseRecognizer):
     def decode(self, samples: Wave) -> None:
         """Run the decoder over a whole utterance at 16 kHz."""
         pcm = (np.clip(samples, -1.0, 1.0) * 32767).astype(np.int16)
-        self._decoder.reinit_feat()  # else its means depend on earlier audio
+        self._decoder.reinit_feat()  # otherwise its feature means depend on earlier audio
         self._decoder.start_utt()
         self._decoder.process_raw(pcm.tobytes(), full_utt=True)
         self._decoder.end_utt()
 
     def spoken_segments(self) -> list[Any]:
-        """What the decoder found, without silence and noises."""
+        """Segments found by the decoder, without silence and noise."""
         return [segment for segment in self._decoder.seg() if segment.word.isalpha() and segment.word != "SIL"]
 
 
@@ -230,9 +230,9 @@ RECOGNIZERS: dict[str, Callable[..., Recognizer]] = {
 
 
 def load_recognizer(name: str, threads: int = 0) -> Recognizer:
-    """A speech recognizer: "moonshine", "whisper[:MODEL]", "wav2vec2[:MODEL]", "pocketsphinx[-phones]".
+    """Load a speech recognizer: "moonshine", "whisper[:MODEL]", "wav2vec2[:MODEL]", "pocketsphinx[-phones]".
 
-    `threads` is for Whisper, 0 its own choice; the others run on one, or on torch's.
+    `threads` is for Whisper, 0 for its default; the others use one thread, or torch's setting.
     """
     kind, model = require_known(name)
     options = {"threads": threads} if kind == "whisper" else {}

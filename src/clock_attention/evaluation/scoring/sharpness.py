@@ -1,7 +1,7 @@
-"""Is a mel as sharp as a recording's? Its movement from frame to frame and from bin to bin, and its variance.
+"""Sharpness of a mel, compared with a recording's: movement from frame to frame and bin to bin, and variance.
 
 Averaging shows here before it is audible: a model that cannot decide between two sounds predicts their mean, which
-moves less from frame to frame, from bin to bin and over the utterance. Only frames with speech count.
+varies less from frame to frame, from bin to bin and over the utterance. Only frames with speech count.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 Mel = NDArray[np.floating[Any]]  # log-mel (S, M)
-LOUD = 5.0  # nepers below the loudest frames' mean log-mel: what lies lower is silence
+LOUD = 5.0  # nepers below the mean log-mel of the loudest frames; anything lower is silence
 
 
 @dataclass(frozen=True)
 class Sharpness:
-    """Movement and variance of one mel; ratios of two say how much of the movement is left."""
+    """Movement and variance of one mel; the ratio of two shows how much of the movement is left."""
 
     time: float  # mean absolute difference between neighbouring frames
-    bins: float  # between neighbouring mel bins
-    variance: float  # over time, mean over bins
+    bins: float  # mean absolute difference between neighbouring mel bins
+    variance: float  # over time, averaged over bins
 
     def ratio(self, reference: Sharpness) -> Sharpness:
         return Sharpness(self.time / reference.time, self.bins / reference.bins, self.variance / reference.variance)

@@ -9,7 +9,7 @@ import numpy as np
 from clock_attention.alignment import FloatArray, IntArray, measure_quality
 from clock_attention.speech.text.phonemes import NO_WORD, WORD_BOUNDARY, Phonemes
 
-# Measures that are counted over a list of sentences; all others are averaged.
+# Measures that are summed over a list of sentences; all others are averaged.
 COUNTED = (
     *("word_skips", "word_skips_in_mean", "words_under_a_step", "word_repeats", "skipped", "repeated"),
     *("expected_violations", "argmax_violations", "hit_ceiling", "words", "keys", "queries"),
@@ -17,13 +17,13 @@ COUNTED = (
 
 
 def measure_alignment(matrix: FloatArray, phonemes: Phonemes, heads: FloatArray | None = None) -> dict[str, float]:
-    """Alignment measures of one utterance (steps, tokens), with the words that were skipped and repeated.
+    """Alignment measures of one utterance (steps, tokens), including its skipped and repeated words.
 
-    A word is skipped when none of its phonemes is ever the one most attended to, by any of the `heads` (heads, steps,
-    tokens): a model reads with all of them. In `matrix`, their mean, a word of one phoneme, such as "a", can stay below
-    its neighbours although it is read; `word_skips_in_mean` counts these too. Repeats are those of the mean.
+    A word is skipped if none of its phonemes is ever the most attended token in any of the `heads` (heads, steps,
+    tokens), since a model reads with all of them. In `matrix`, their mean, a word of one phoneme, such as "a", can stay
+    below its neighbours although it is read; `word_skips_in_mean` counts these too. Repeats are counted in the mean.
 
-    Pauses and word boundaries may be passed over, and so may the end token that closes an autoregressive source.
+    Pauses, word boundaries and the end token of an autoregressive source need not be attended to.
     """
     spoken = [
         word != NO_WORD and token != WORD_BOUNDARY
@@ -49,22 +49,22 @@ def measure_alignment(matrix: FloatArray, phonemes: Phonemes, heads: FloatArray 
 
 
 def words_under_a_step(phonemes: Phonemes, durations: IntArray, frames_per_step: int) -> int:
-    """Words that the alignment (frames of each token) gives less time than one decoder step: skipped in time."""
+    """Number of words with less time in the alignment (frames of each token) than one decoder step: skipped in time."""
     spoken = [place for place, word in enumerate(phonemes.word_index) if word != NO_WORD]
     frames = np.bincount(np.array(phonemes.word_index)[spoken], durations[spoken], minlength=len(phonemes.words))
     return int((frames < frames_per_step).sum())
 
 
 def visits(matrix: FloatArray) -> IntArray:
-    """The token most attended to at each step, for counting skips and repeats; empty rows attend to nothing."""
+    """The most attended token at each step, for counting skips and repeats; empty rows are left out."""
     return matrix.argmax(1)[matrix.sum(1) > 0]
 
 
 def word_faults(visited: Sequence[int], words: int) -> tuple[int, int]:
     """Counts (skips, repeats) of a path over word indices, −1 between words.
 
-    A word is skipped when none of its phonemes is ever the one most attended to, and repeated when the path returns
-    to it from another word.
+    A word is skipped if none of its phonemes is ever the most attended token, and repeated if the path returns to it
+    from another word.
     """
     path = [word for word in visited if word != NO_WORD]
     arrivals = [word for place, word in enumerate(path) if place == 0 or path[place - 1] != word]

@@ -1,7 +1,7 @@
-"""Do two recordings sound like the same person? Speaker embeddings by GE2E (Wan et al., 2018).
+"""Speaker similarity of recordings, from GE2E speaker embeddings (Wan et al., 2018).
 
-Weights and definitions are those of `resemblyzer` (Apache-2.0, weights inside). The package itself is never imported:
-it asks for a compiler. `pip install --no-deps resemblyzer==0.1.4` brings the weights.
+Weights and definitions are those of `resemblyzer` (Apache-2.0, including the weights). The package itself is never
+imported, since its dependencies need a compiler. `pip install --no-deps resemblyzer==0.1.4` installs the weights.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from clock_attention.speech.audio.wave import Wave, resample, trim_silence
 from clock_attention.speech.model.weight_files import load_torch
 
 RATE, WINDOW, HOP, MELS = 16000, 400, 160, 40
-PARTIAL, STEP = 160, 77  # frames: of what is embedded at once, and between two of them
-LEVEL = -30.0  # dBFS; quieter recordings are raised to it
+PARTIAL, STEP = 160, 77  # frames: length of a window, and step between windows
+LEVEL = -30.0  # dBFS; quieter recordings are amplified to it
 INSTALL = "pip install --no-deps resemblyzer==0.1.4"
 
 Embedding = NDArray[np.float32]
 
 
 class SpeakerEncoder(nn.Module):
-    """The speaker encoder (GE2E): wave → a unit vector of 256 numbers that says who speaks."""
+    """The speaker encoder (GE2E): wave → unit vector of 256 numbers that identifies the speaker."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -50,7 +50,7 @@ class SpeakerEncoder(nn.Module):
         return found / found.norm(dim=1, keepdim=True)
 
     def embed(self, wave: Wave, sample_rate: int) -> Embedding:
-        """Of one recording: the mean over windows of 1.6 s, as long as any is left."""
+        """Speaker embedding of one recording: the mean over windows of 1.6 s."""
         samples = trim_silence(resample(wave, sample_rate, RATE), RATE)
         power = float(np.square(samples, dtype=np.float64).mean()) if len(samples) else 0.0
         if power <= 0:
@@ -65,7 +65,7 @@ class SpeakerEncoder(nn.Module):
 
 
 def mel_power(samples: Wave) -> NDArray[np.float32]:
-    """Input of the speaker encoder: power in 40 mel bands, not its logarithm.  (S, 40)"""
+    """Input of the speaker encoder: power (not log power) in 40 mel bands.  (S, 40)"""
     import librosa
 
     found = librosa.feature.melspectrogram(y=samples, sr=RATE, n_fft=WINDOW, hop_length=HOP, n_mels=MELS)
@@ -73,13 +73,13 @@ def mel_power(samples: Wave) -> NDArray[np.float32]:
 
 
 def similarity(ours: Sequence[Embedding], theirs: Sequence[Embedding]) -> NDArray[np.float64]:
-    """Speaker similarity: cosine of each of ours with the mean of theirs; other people have about 0.5 to 0.7."""
+    """Speaker similarity: cosine between each of ours and the mean of theirs; about 0.5 to 0.7 for different people."""
     mean = np.mean(np.stack(list(theirs)), axis=0, dtype=np.float64)
     return np.stack(list(ours)).astype(np.float64) @ (mean / np.linalg.norm(mean))
 
 
 def weights_file() -> Path:
-    """The weights of the speaker encoder, in the package resemblyzer."""
+    """Path of the speaker encoder's weights in the package resemblyzer."""
     try:
         package = distribution("resemblyzer")
     except PackageNotFoundError:
@@ -88,7 +88,7 @@ def weights_file() -> Path:
 
 
 def load_encoder() -> Any:
-    """The speaker encoder, or None where its weights are not installed."""
+    """Load the speaker encoder; None if its weights are not installed."""
     try:
         return SpeakerEncoder.load()
     except ModuleNotFoundError:

@@ -1,7 +1,7 @@
-"""Words of a text that nobody heard: missing in the transcripts, and their phones not recognized where they should be.
+"""Find words of a text that no recognizer heard: missing from transcripts, and phones not recognized at their times.
 
-Words are looked for by their letters, without spaces: a recognizer that writes "FBI" for "F B I", or "555" for "five
-five five", has heard every word.
+Words are matched by their letters, without spaces: a recognizer that writes "FBI" for "F B I", or "555" for "five five
+five", has heard every word.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import NamedTuple
 from clock_attention.evaluation.optional_packages import needs
 from clock_attention.evaluation.scoring.error_rates import normalize_transcript
 
-MARGIN = 0.08  # s around a word in which its phones may be; recognizers place boundaries no better
+MARGIN = 0.08  # seconds around a word in which its phones may lie; recognizers place boundaries no better
 VOWELS = frozenset(["AA", "AE", "AH", "AO", "AW", "AY", "EH", "ER", "EY", "IH", "IY", "OW", "OY", "UH", "UW"])
 
 
@@ -25,9 +25,9 @@ class TimedPhone(NamedTuple):
 
 
 def words_not_in(transcript: str, words: Sequence[str]) -> set[int]:
-    """Places of the words of which less than half of the letters have a counterpart in the transcript.
+    """Indices of the words with fewer than half of their letters matched in the transcript.
 
-    A word that was heard as another one of similar length is not among them.
+    A word that was heard as another one of similar length is not included.
     """
     jiwer = needs("jiwer", extra="evaluation")
     spellings = [letters(word) for word in words]
@@ -50,7 +50,7 @@ def words_not_in(transcript: str, words: Sequence[str]) -> set[int]:
 
 
 def letters(text: str) -> str:
-    """Letters and digits of a text as transcripts are compared; "sheikh's" has no "is" in it, and "one" is 1."""
+    """Letters and digits of a text for comparing transcripts; "sheikh's" does not contain "is", and "one" is 1."""
     words = normalize_transcript(text.replace("'", "").replace("’", "")).split()
     spelled = "".join("1" if word == "one" else word for word in words)  # the normalizer writes all others in digits
     return "".join(character for character in spelled if character.isalnum())
@@ -59,11 +59,11 @@ def letters(text: str) -> str:
 def phones_heard(expected: Sequence[str], found: Iterable[TimedPhone], start: float, end: float) -> bool:
     """Whether at least half of a word's phones were recognized, in order, between these times.
 
-    Any vowel counts as a vowel: recognizers of bare phones confuse them even in clear speech.
+    All vowels count as the same phone: phone recognizers confuse them even in clear speech.
     """
     near = [one.phone for one in found if one.end > start - MARGIN and one.start < end + MARGIN]
     ours, theirs = ([as_class(phone) for phone in phones] for phones in (expected, near))
-    row = [0] * (len(theirs) + 1)  # the longest common subsequence
+    row = [0] * (len(theirs) + 1)  # longest common subsequence
     for one in ours:
         above = row
         row = [0]
@@ -73,5 +73,5 @@ def phones_heard(expected: Sequence[str], found: Iterable[TimedPhone], start: fl
 
 
 def as_class(phone: str) -> str:
-    """A phone as it is compared between recognizers: vowels are one class."""
+    """The class of a phone for comparing recognizers: all vowels are one class."""
     return "vowel" if phone.rstrip("012") in VOWELS else phone

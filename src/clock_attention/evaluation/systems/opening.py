@@ -1,4 +1,4 @@
-"""Systems by name: `NAME=FOLDER`, a voice, a training run, `copy:CORPUS`, or one of the teachers."""
+"""Open systems by name: `NAME=FOLDER`, a voice, a training run, `copy:CORPUS`, or one of the teachers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TEACHERS = ("teacher", "teacher-paced", "teacher-audio")
 def open_systems(
     names: Sequence[str], length: Length, checkpoint: str, stack: ExitStack, whole: bool = False
 ) -> list[System]:
-    """Open the systems to be evaluated by name. A teacher has the phonemes and the mel of the first voice."""
+    """Open the systems to evaluate by name. A teacher uses the phonemizer and the mel of the first voice."""
     found: dict[int, System] = {}
     for place in sorted(range(len(names)), key=lambda place: split_name(names[place])[1] in TEACHERS):
         voices = [one for one in found.values() if isinstance(one, VoiceSystem)]
@@ -34,7 +34,7 @@ def open_systems(
 
 
 def split_name(text: str) -> tuple[str, str]:
-    """The name of a system to open: NAME=FOLDER, or only a folder, which may contain "=" itself."""
+    """Split the name of a system: NAME=FOLDER, or only a folder, which may itself contain "="."""
     title, equals, path = text.partition("=")
     return (title, path) if equals and not Path(text).exists() else ("", text)
 
@@ -59,7 +59,7 @@ def open_system(name: str, length: Length, checkpoint: str, stack: ExitStack, wh
 
 
 def require_different_names(systems: Sequence[System]) -> None:
-    """Refuse two systems of the same name."""
+    """Refuse two systems with the same name."""
     names = [one.name for one in systems]
     for name in names:
         if names.count(name) > 1:

@@ -30,7 +30,7 @@ from clock_attention.speech.voice.utterance import Utterance, alignment_matrix
 from clock_attention.speech.voice.voice import Voice
 from clock_attention.speech.voice.voice_folder import WEIGHTS
 
-ENDLESS = 1_000_000  # phonemes: no sentence is longer
+ENDLESS = 1_000_000  # phonemes; longer than any sentence
 
 
 @dataclass(frozen=True)
@@ -80,10 +80,9 @@ class System(Protocol):
 
 
 class VoiceSystem:
-    """A voice under evaluation. Parallel ones keep the length exactly; for causal clocks it is the pace, else the cap.
+    """A voice under evaluation. The length is exact for parallel voices, the pace for causal clocks, else a cap.
 
-    Sentences longer than the utterances that a voice has learned from are spoken in phrases, as they always are; with
-    `whole` in one piece.
+    Sentences longer than the voice's training utterances are spoken in phrases, as usual; with `whole`, in one piece.
     """
 
     vocoded = True
@@ -118,13 +117,13 @@ class VoiceSystem:
         return len(self.phonemes(prompt.text))
 
     def say(self, prompts: Sequence[Prompt]) -> list[SystemOutput]:
-        """All phrases of all prompts as one batch."""
+        """Speak all phrases of all prompts as one batch."""
         cut = [cut_phrases(self.phonemes(prompt.text), 0.0, self.longest) for prompt in prompts]
         utterances = iter(self.render([phrase.phonemes for phrases in cut for phrase in phrases]))
         return [self.joined(phrases, list(islice(utterances, len(phrases)))) for phrases in cut]
 
     def utter(self, text: str) -> Utterance:
-        """A text in one piece, to look at."""
+        """Speak a text in one piece, for figures."""
         return self.render([self.phonemes(text)])[0]
 
     def render(self, readings: Sequence[Phonemes]) -> list[Utterance]:
@@ -132,7 +131,7 @@ class VoiceSystem:
         return synthesis.render(self.voice, texts, readings, self.pacing, None)
 
     def joined(self, phrases: Sequence[Phrase], utterances: Sequence[Utterance]) -> SystemOutput:
-        """Phrases of one sentence with the pauses between them; measures are pooled."""
+        """Join the phrases of one sentence with the pauses between them; measures are pooled."""
         rate = self.voice.frames_per_second / self.pacing.speed(self.voice.language.mpr)
         silence = math.log(self.mel.log_floor)
         mels = []
@@ -141,7 +140,7 @@ class VoiceSystem:
             mels += [utterance.mel.float().numpy(), pause]
         mel = np.concatenate(mels)
         measures = pooled_measures([measures_of(one) for one in utterances])
-        cut = float(any(one.hit_ceiling for one in utterances))  # a sentence, however many of its phrases
+        cut = float(any(one.hit_ceiling for one in utterances))  # one per sentence, however many of its phrases
         return SystemOutput(len(mel), mel=mel, measures=measures | {"hit_ceiling": cut})
 
     @property
@@ -158,7 +157,7 @@ def measures_of(utterance: Utterance) -> dict[str, float]:
 
 
 class CopySynthesis:
-    """A corpus's recordings through the vocoder, as a system: the floor of the others. Prompts are its utterances."""
+    """A corpus's recordings through the vocoder as a system: the floor for the others. Prompts are its utterances."""
 
     vocoded = True
     length = Length()
@@ -166,7 +165,7 @@ class CopySynthesis:
     def __init__(self, store: FeatureStore, name: str = "copy-synthesis") -> None:
         self.store = store
         self.name = name
-        self.fingerprint = digest("copy-synthesis")  # what is said is in each utterance's identity
+        self.fingerprint = digest("copy-synthesis")  # the content is in each utterance's identity
         self.places = {utterance.id: place for place, utterance in enumerate(store.utterances)}
 
     @property
@@ -197,8 +196,9 @@ class CopySynthesis:
 class TeacherSystem:
     """hibari's reading of the prompts as a system, at its own length or time-stretched to a voice's.
 
-    With `vocoded` it passes through mel and vocoder like everything else. Time compression is librosa's phase vocoder;
-    with `paced` the teacher first reads at that speed itself, as far as it can (half to twice its natural one).
+    With `vocoded`, it passes through mel and vocoder like all other systems. Time stretching uses librosa's phase
+    vocoder; with `paced`, the teacher itself first reads at that speed, as far as it can (0.5 to 2 times its natural
+    one).
     """
 
     def __init__(
@@ -252,7 +252,7 @@ class TeacherSystem:
         return SystemOutput(frames, mel=self.spectrogram(wave).numpy())
 
     def reading(self, prompt: Prompt, speed: float) -> Wave:
-        """Trimmed as a corpus's recordings are."""
+        """The teacher's reading of a prompt, trimmed like a corpus's recordings."""
         wave = self.teacher(TeacherPhrase(prompt.id, prompt.id, prompt.text, speed=speed, seed=0))
         return trim_silence(resample(wave, TEACHER_RATE, self.mel.sample_rate), self.mel.sample_rate)
 
@@ -264,14 +264,14 @@ class TeacherSystem:
 
 
 def samples_of(frames: int, mel: MelConfig) -> int:
-    """For the teacher as a system: the least number of samples with so many frames."""
+    """The smallest number of samples of the teacher's speech that give this number of frames."""
     return (frames - 1) * mel.hop_length + mel.n_fft - 2 * mel.pad
 
 
 def stretched(wave: Wave, samples: int) -> Wave:
-    """For the teacher as a system: the same speech in `samples` samples, at its own pitch."""
+    """The teacher's speech time-stretched to `samples` samples, at its original pitch."""
     import librosa
 
-    # A short window keeps consonants apart: the phase vocoder smears over its length.
+    # A short window keeps consonants distinct: the phase vocoder smears over the window's length.
     changed = librosa.effects.time_stretch(wave, rate=len(wave) / samples, n_fft=512, hop_length=64)
     return np.asarray(librosa.util.fix_length(changed, size=samples), dtype=np.float32)

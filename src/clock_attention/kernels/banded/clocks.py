@@ -1,9 +1,9 @@
-"""The clocks of one head, compiled: time norm → rate → running sum, and back again (Eq. 1 and Algorithm 1).
+"""The clocks of one head, compiled: time norm → rate → running sum, and their gradients (Eq. 1 and Algorithm 1).
 
 Everything runs over strips of LANES channels down the time axis. A clock is kept as an fp64 reading every ANCHOR
-steps and a small offset from it in the working precision: two clocks meet where their difference is tiny beside
-their readings, so readings themselves must not be rounded. Steps are listed by index, so padding is never read and
-may stand anywhere.
+steps and a small offset from it in the working precision: two clocks meet where their difference is tiny compared
+with their readings, so the readings themselves must not be rounded. Steps are listed by index, so padding is never
+read and may be anywhere.
 """
 
 # mypy: ignore-errors
@@ -47,12 +47,12 @@ jit_inline = numba.njit(error_model="numpy", forceinline=True)
 
 
 class Steps(NamedTuple):
-    """Features (L, width) of one head that a compiled clock is made of, `step` numbers apart, and which are valid."""
+    """Features (L, width) of one head that a compiled clock is made from, with stride `step`, and the valid steps."""
 
     x: Any
     step: int
     index: Any  # of the valid steps
-    count: int  # how many they are
+    count: int  # how many there are
 
 
 class Trace(NamedTuple):
@@ -66,7 +66,7 @@ class Trace(NamedTuple):
 
 
 class Upcoming(NamedTuple):
-    """What is read next of the same steps, and fetched from memory while the clock is made: content (L, width)."""
+    """Data of the same steps that is read next, prefetched while the clock is made: content (L, width)."""
 
     x: Any
     step: int
@@ -101,7 +101,7 @@ def rate_slope(phi, x, like):
 
 @jit
 def list_valid(valid, length, index):
-    """Indices of the valid steps of a clock; returns how many there are. A null mask means all."""
+    """List the indices of a clock's valid steps; returns how many there are. A null mask means all."""
     count = 0
     for i in range(length):
         if is_null(valid) or get(valid, i) != 0:
@@ -190,7 +190,7 @@ def run_clock(kind, phi, steps, channels, eps, trace, upcoming, like):
 
 @jit
 def take_clock(steps, trace, upcoming, like):
-    """A clock given in fp64 in place of features, taken into the form that `run_clock` leaves."""
+    """Convert a clock given in fp64 instead of features to the form that `run_clock` produces."""
     width = trace.width
     for c in range(0, width, LANES):
         store(trace.factors, c, splat(1.0, 0.0))

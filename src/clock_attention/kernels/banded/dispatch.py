@@ -75,7 +75,7 @@ def attend_clocks(
     *,
     return_weights: bool,
 ) -> tuple[Tensor, Tensor]:
-    """The banded kernel for clocks that are made already, of any kind and variance: output and weights (or empty)."""
+    """The banded kernel for given clocks, of any kind and variance: output and weights (or empty)."""
     batch, heads = pair.query.shape[:2]
     work = torch.promote_types(pair.query_variance.dtype, value.dtype)
     variances = [x.to(work).expand(batch, heads, -1) for x in (pair.query_variance, pair.key_variance)]
@@ -96,6 +96,6 @@ def features(content: Content | None, work: torch.dtype) -> tuple[Tensor, Tensor
 
 
 def makes_clocks(options: ClockOptions) -> bool:
-    """Dispatch: whether the banded kernel makes these clocks itself: not causal ones, any rate or any variance."""
+    """Whether the banded kernel makes these clocks itself: not causal clocks, custom rates or other variances."""
     plain = isinstance(options.phi, str) and options.variance == "surrogate" and not options.log_variance_term
     return options.clocks in KINDS and plain

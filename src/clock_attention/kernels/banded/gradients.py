@@ -3,8 +3,8 @@
 The slopes ∂/∂logit = P (∂/∂P − δ), δ = Σ_k P ∂/∂P, of a row add up to 0, and whatever they multiply is often large and
 almost the same for all keys: scores of clocks that hardly meet, 1/Σ² of short sequences. In fp32 the sum of slopes must
 therefore be 0 to their own precision, not to that of ∂/∂P, and what they multiply is centred first. Two passes do this:
-`weigh_tile` takes ∂/∂P relative to a first estimate of δ and adds up what is left, and averages by row; `pull_tile`
-takes these means off. A row with one key has no gradient at all then, instead of rounding errors over Σ².
+`weigh_tile` takes ∂/∂P relative to a first estimate of δ and sums the remainder, and averages by row; `pull_tile`
+subtracts these means. A row with one key then has no gradient at all, instead of rounding errors over Σ².
 """
 
 # mypy: ignore-errors
@@ -55,7 +55,7 @@ AVERAGES = 4
 
 
 class BackRoom(NamedTuple):
-    """A thread's scratch for gradients, beside that of the forward pass."""
+    """A thread's scratch memory for gradients, in addition to that of the forward pass."""
 
     content_key_rows: Any  # (T, content width)
     value_columns: Any  # tiles of (value width, TILE)
@@ -72,7 +72,7 @@ class BackRoom(NamedTuple):
 
 
 class Gradients(NamedTuple):
-    """What the backward pass is given and what it makes. Null: `grad_weights`, `query_variance` where not wanted."""
+    """Inputs and results of the backward pass. `grad_weights` and `query_variance` are null where not wanted."""
 
     out: Any
     out_step: int
@@ -89,7 +89,7 @@ class Gradients(NamedTuple):
 
 @jit_inline
 def take_gradients(first, count, queries, widths, room, back, results, gradients, like):
-    """∂/∂o of a block of queries as rows and columns, their softmax, and δ = Σ_k P ∂/∂P; absent ones get none."""
+    """Load ∂/∂o of a block of queries as rows and columns, their softmax, and δ = Σ_k P ∂/∂P; absent ones get 0."""
     width = widths.value
     for r in range(ROWS):
         target = get(queries.index, first + min(r, count - 1))
@@ -118,7 +118,7 @@ def take_gradients(first, count, queries, widths, room, back, results, gradients
 
 @jit_inline
 def take_weight_gradients(tile, first, count, queries, keys, results, gradients, weights, like):
-    """∂/∂P of a block and a tile, as it came from outside, into where P will be."""
+    """Copy the given ∂/∂P of a block and a tile to where P will be."""
     for r in range(ROWS):
         for k in range(TILE):
             given = 0.0
@@ -130,7 +130,7 @@ def take_weight_gradients(tile, first, count, queries, keys, results, gradients,
 
 @jit_inline
 def steepness(distances, inverse, sigma2, scoring, like):
-    """Gradients: ∂logit/∂Σ²."""
+    """Gradient ∂logit/∂Σ²."""
     steep = splat(scoring.scale * scoring.spread, like) * distances * inverse * inverse
     if scoring.log_term:
         steep = steep - splat(0.5 * scoring.scale, like) / sigma2
@@ -139,7 +139,7 @@ def steepness(distances, inverse, sigma2, scoring, like):
 
 @jit_inline
 def average(back, what, r, weight, x):
-    """Gradients: add weight · x to a row's running averages."""
+    """Add weight · x to a row's running averages, for its gradients."""
     place = (what * ROWS + r) * LANES
     store(back.averages, place, fma(weight, x, load(back.averages, place)))
 
@@ -147,8 +147,8 @@ def average(back, what, r, weight, x):
 @jit_inline
 def weigh_tile(tile, first, queries, keys, widths, scoring, room, back, gradients, like):
     """First pass over a block and a tile: e^(logit − max) into `logits`, ∂/∂P − δ into `slopes`, dist² into `pulls`,
-    1/(2√d Σ² + ε) into `inverses`. There it finds content scores in `slopes`, ∂/∂o · v in `inverses`, and where ∂/∂P is
-    given from outside, that in `logits`."""
+    1/(2√d Σ² + ε) into `inverses`. On entry, `slopes` holds content scores, `inverses` ∂/∂o · v, and `logits` the
+    given ∂/∂P, if any."""
     ensure_packed(tile, first // ANCHOR, keys, widths.clock, room, like)
     here, apart = shift(room.logits, SQUARE * tile), shift(back.pulls, SQUARE * tile)
     slopes, inverses = shift(back.slopes, SQUARE * tile), shift(back.inverses, SQUARE * tile)
@@ -182,7 +182,7 @@ def weigh_tile(tile, first, queries, keys, widths, scoring, room, back, gradient
 
 @jit_inline
 def take_means(room, back):
-    """Gradients: sums by lane → means over each row's keys, in the first lane."""
+    """Turn the gradients' sums by lane into means over each row's keys, in the first lane."""
     for what in range(AVERAGES):
         for r in range(ROWS):
             place = (what * ROWS + r) * LANES
@@ -191,13 +191,13 @@ def take_means(room, back):
 
 @jit_inline
 def mean_of(back, what, r, like):
-    """Gradients: a row's mean over its keys, in every lane."""
+    """A row's mean over its keys, in every lane, for its gradients."""
     return splat(get(back.averages, (what * ROWS + r) * LANES), like)
 
 
 @jit_inline
 def pull_tile(tile, first, queries, keys, widths, scoring, room, back, gradients, like):
-    """Second pass: weights P, slopes ∂/∂logit and pulls 2 ∂/∂dist²; its share of ∂/∂logit_scale is returned.
+    """Second pass over a block and a tile: weights P, slopes ∂/∂logit, pulls 2 ∂/∂dist²; returns its ∂/∂logit_scale.
 
     Pulls are also summed over keys (lanes of pull_rows) and over queries (pull_keys).
     """

@@ -14,7 +14,7 @@ from clock_attention.kernels.banded.tiles import ROWS
 
 
 def largest_drop(work: torch.dtype) -> float:
-    """For the operator: the share of a row's weight that may be left out: half a unit of precision, 2⁻²⁴ or 2⁻⁵³."""
+    """Share of a row's weight that the operator may leave out: half a unit of precision, 2⁻²⁴ or 2⁻⁵³."""
     return torch.finfo(work).eps / 2
 
 
@@ -70,7 +70,7 @@ def check_operands(
     key_kind: int,
     phi: int,
 ) -> None:
-    """Checks of the operator: raise where the compiled code would read past the end of a tensor."""
+    """Check the operator's arguments: raise where the compiled code would read past the end of a tensor."""
     if query.ndim != 4 or key.ndim != 4 or value.ndim != 4 or 0 in (*query.shape[1:], *key.shape[1:], value.shape[3]):
         raise ValueError(
             f"clock_attention::banded: got query {tuple(query.shape)}, key {tuple(key.shape)} and value "
@@ -130,7 +130,7 @@ def describe(
     log_term: bool,
     eps: float,
 ) -> None:
-    """The table of a call of the operator: what forward and backward tell the compiled code alike."""
+    """Table of one call of the operator: what both forward and backward pass to the compiled code."""
     call.set(
         query_kind=query_kind,
         key_kind=key_kind,
@@ -156,14 +156,14 @@ def run(call: Call, *phases: int) -> None:
 
 
 def steps_first(shape: tuple[int, ...], like: Tensor, zero: bool) -> Tensor:
-    """For the operator's output: (B, H, L, D) laid out as (B, L, H, D), so that joining the heads is free."""
+    """New output of the operator: (B, H, L, D) laid out as (B, L, H, D), so that joining the heads is free."""
     batch, heads, length, channels = shape
     make = torch.zeros if zero else torch.empty
     return make((batch, length, heads, channels), dtype=like.dtype, device=like.device).transpose(1, 2)
 
 
 def narrow(x: Tensor, channels: int) -> Tensor:
-    """For the operator's output: drop the padding of whole vectors, keeping the layout of `steps_first`."""
+    """Drop the padding to whole vectors from the operator's output, keeping the layout of `steps_first`."""
     return x if x.shape[-1] == channels else x[..., :channels].transpose(1, 2).contiguous().transpose(1, 2)
 
 
@@ -246,7 +246,7 @@ def check_results(
     key: Tensor,
     value: Tensor,
 ) -> None:
-    """Checks of the operator's backward: raise unless these are what the forward pass made, and gradients of it."""
+    """Check arguments of the operator's backward: raise unless they match the forward pass's results and gradients."""
     batch, heads, queries, _ = query.shape
     pairs = (batch, heads, queries, key.shape[2])
     for name, tensor, shape, dtype in (
@@ -267,7 +267,7 @@ def check_results(
 
 
 def differentiate_twice(ctx, *grads):  # type: ignore[no-untyped-def]
-    """Second derivatives of the banded operator: refused."""
+    """Second derivatives of the banded operator: not supported."""
     raise NotImplementedError("impl='banded' has no second derivatives: use impl='portable' or 'reference' for them")
 
 
@@ -291,7 +291,7 @@ OPERANDS = 10  # tensors among the operator's inputs, which come first
 
 
 def remember(ctx, inputs, output) -> None:  # type: ignore[no-untyped-def]
-    """Autograd of the banded operator: what its forward pass saves."""
+    """Save what the backward pass of the banded operator needs, for autograd."""
     ctx.set_materialize_grads(False)
     ctx.mark_non_differentiable(output[2])
     ctx.save_for_backward(*output, *inputs[:OPERANDS])
@@ -299,9 +299,9 @@ def remember(ctx, inputs, output) -> None:  # type: ignore[no-untyped-def]
 
 
 def differentiate(ctx, grad_out, grad_softmax, grad_bands, grad_weights):  # type: ignore[no-untyped-def]
-    """Autograd of the banded operator: its backward pass."""
+    """Backward pass of the banded operator, for autograd."""
     saved = ctx.saved_tensors
-    if saved[3].dim() != 4:  # no weights were asked for: what stands in their place may have a gradient, of no elements
+    if saved[3].dim() != 4:  # no weights were requested: the empty tensor in their place may have an empty gradient
         grad_weights = None
     if grad_out is None and grad_weights is None:
         return (None,) * (OPERANDS + len(ctx.options) + 1)

@@ -1,10 +1,10 @@
 """Rows of the attention, compiled: the band of every block of queries, its softmax and A·V.
 
-Queries are taken a block at a time against tiles of keys. From the tile where the two clocks cross, the band grows both
-ways until no key beyond can come within `drop` of every row's largest logit (`tiles.bound_logit`). A weight below
-e^(−drop) of its row's largest becomes 0 also inside the band, and sums run over keys in ascending order: a row's result
-does not depend on how far its neighbours made the band reach. Each row's largest logit and denominator and each block's
-range of keys with any weight are kept: the backward pass (`gradients`) visits just those.
+Queries are taken a block at a time against tiles of keys. From the tile where the two clocks cross, the band grows in
+both directions until no key beyond can come within `drop` of every row's largest logit (`tiles.bound_logit`). A weight
+below e^(−drop) of its row's largest becomes 0 even inside the band, and sums run over keys in ascending order: a row's
+result does not depend on how far its neighbours made the band reach. Each row's largest logit and denominator and each
+block's range of keys with any weight are kept: the backward pass (`gradients`) visits only those.
 """
 
 # mypy: ignore-errors
@@ -58,7 +58,7 @@ from clock_attention.kernels.banded.tiles import (
 
 
 class Scoring(NamedTuple):
-    """What turns distances in the rows into logits, and when a logit is too small to matter."""
+    """How distances in the rows become logits, and when a logit is too small to matter."""
 
     scale: float
     spread: float  # 2√d
@@ -101,7 +101,7 @@ class Widths(NamedTuple):
 
 
 class Room(NamedTuple):
-    """A thread's scratch for rows of the attention."""
+    """A thread's scratch memory for rows of the attention."""
 
     packed: Any  # (tiles): the centre for which a tile of keys was packed
     centre: Any  # (width), fp64
@@ -120,7 +120,7 @@ class Room(NamedTuple):
 
 
 class Results(NamedTuple):
-    """What the forward pass over rows writes, and the backward pass reads. `weights` may be null."""
+    """What the forward pass over rows writes and the backward pass reads. `weights` may be null."""
 
     out: Any
     out_step: int
@@ -132,7 +132,7 @@ class Results(NamedTuple):
 
 @jit
 def variance_range(variance, first, last):
-    """For the band of a block of rows: smallest and largest of variance[first:last]."""
+    """Smallest and largest of variance[first:last], for the band of a block of rows."""
     low, high = get(variance, first), get(variance, first)
     for i in range(first + 1, last):
         low, high = min(low, get(variance, i)), max(high, get(variance, i))
@@ -141,7 +141,7 @@ def variance_range(variance, first, last):
 
 @jit_inline
 def prepare_tiles(keys, widths, content_rows, rows_step, room, like):
-    """Before the first block of rows: no tile of keys is packed, and all of their content is."""
+    """Before the first block of rows: mark every tile of keys as not packed, and pack all of their content."""
     for tile in range((keys.count + TILE - 1) // TILE):
         put(room.packed, tile, -1)
         if widths.content > 0:
@@ -153,9 +153,9 @@ def prepare_tiles(keys, widths, content_rows, rows_step, room, like):
 
 @jit_inline
 def prepare_block(first, count, queries, widths, content_rows, room, like):
-    """A block of rows: queries relative to their centre, and their content, whose largest norm is returned.
+    """Prepare a block of rows: queries relative to their centre, and their content, whose largest norm is returned.
 
-    Its rows are wanted by the backward pass only.
+    Only the backward pass needs the content's rows.
     """
     if first % ANCHOR == 0:
         set_centre(first // ANCHOR, widths.clock, queries.trace.anchors, queries.trace.factors, room.centre)
@@ -206,10 +206,10 @@ def score_tile(tile, first, queries, keys, widths, scoring, room, like):
 
 @jit_inline
 def matters(tile, bound, floor, widths, room, like):
-    """For the band of a block of rows: whether any key of a tile may score above `floor`.
+    """Whether any key of a tile may score above `floor`, for the band of a block of rows.
 
-    Its content scores are left in `products`. The content's bound knows lengths alone and is mostly far too high: a
-    tile that is within it need not be within reach. If it is not, its logits are −∞.
+    Its content scores are left in `products`. The content's bound uses only norms and is usually far too high: a
+    tile within the bound need not be within reach. If it is not, its logits are −∞.
     """
     if widths.content == 0:
         return True
@@ -224,7 +224,7 @@ def matters(tile, bound, floor, widths, room, like):
 
 @jit_inline
 def bound_beyond(query, key, sign, variances, widths, scoring, room, like):
-    """For the band of rows: the most that clocks of keys from this one on (right: sign = 1, left: −1) can score."""
+    """Bound for the band of rows: the highest clock score of keys from this one on (right: sign = 1, left: −1)."""
     distance = overshoot(query, key, room.centre, widths.clock, sign, like)
     return bound_logit(
         distance, variances[1], variances[0], scoring.scale, scoring.spread, scoring.eps, scoring.log_term

@@ -2,13 +2,13 @@
 
 Numba vectorises plain loops, but does not keep a block of accumulators in registers across an outer loop, which is
 what makes a kernel fast. A `Lanes` value is an LLVM vector of eight floats or doubles: on x86 one or two registers,
-on other machines whatever LLVM makes of it. It needs no compiler on the user's machine, as Numba carries LLVM.
+on other machines whatever LLVM makes of it. It needs no compiler on the user's machine, as Numba bundles LLVM.
 
 Multiplications and additions may contract to fused ones, nothing else is reordered: a sum over lanes always runs in
-the same order, so results do not depend on what lies beside them.
+the same order, so results do not depend on neighbouring data.
 
 With NUMBA_DISABLE_JIT=1 all of this is replaced by `simd_numpy`, the same operations in NumPy, and the kernel runs as
-plain Python: slow, but open to a debugger, and a test that the compiled code means what it says.
+plain Python: slow, but a debugger can step through it, and it tests the compiled code.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ def element(builder: Any, pointer: Any, index: Any) -> Any:
 
 @intrinsic
 def pointer(typingctx: Any, address: Any, like: Any) -> Any:
-    """SIMD memory: an address as a pointer to numbers of the type of `like`."""
+    """Turn an address into a pointer to SIMD memory, to numbers of the type of `like`."""
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         return builder.inttoptr(args[0], context.get_value_type(sig.return_type))
@@ -113,7 +113,7 @@ def pointer(typingctx: Any, address: Any, like: Any) -> Any:
 
 @intrinsic
 def shift(typingctx: Any, base: Any, count: Any) -> Any:
-    """SIMD memory: base + count, in elements."""
+    """Shift a pointer to SIMD memory: base + count, in elements."""
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         return element(builder, *args)
@@ -123,7 +123,7 @@ def shift(typingctx: Any, base: Any, count: Any) -> Any:
 
 @intrinsic
 def is_null(typingctx: Any, base: Any) -> Any:
-    """SIMD memory: whether a pointer is null."""
+    """Whether a pointer to SIMD memory is null."""
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         return builder.icmp_unsigned("==", builder.ptrtoint(args[0], INT64), ir.Constant(INT64, 0))
@@ -133,7 +133,7 @@ def is_null(typingctx: Any, base: Any) -> Any:
 
 @intrinsic
 def null_like(typingctx: Any, base: Any) -> Any:
-    """SIMD memory: the null pointer of this type."""
+    """The null pointer to SIMD memory of this type."""
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         return ir.Constant(args[0].type, None)
@@ -143,7 +143,7 @@ def null_like(typingctx: Any, base: Any) -> Any:
 
 @intrinsic
 def get(typingctx: Any, base: Any, index: Any) -> Any:
-    """SIMD memory: one number."""
+    """Read one number from SIMD memory."""
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         return builder.load(element(builder, *args))
@@ -153,7 +153,7 @@ def get(typingctx: Any, base: Any, index: Any) -> Any:
 
 @intrinsic
 def put(typingctx: Any, base: Any, index: Any, value: Any) -> Any:
-    """SIMD memory: store one number, converted to what the pointer holds."""
+    """Store one number in SIMD memory, converted to the pointer's type."""
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         builder.store(args[2], element(builder, args[0], args[1]))
@@ -164,7 +164,7 @@ def put(typingctx: Any, base: Any, index: Any, value: Any) -> Any:
 
 @intrinsic
 def load(typingctx: Any, base: Any, index: Any) -> Any:
-    """SIMD memory: eight numbers from base[index:index + 8]."""
+    """Load eight numbers, base[index:index + 8], from SIMD memory."""
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         dtype = sig.return_type.dtype
@@ -176,13 +176,13 @@ def load(typingctx: Any, base: Any, index: Any) -> Any:
 
 @intrinsic
 def prefetch(typingctx: Any, base: Any, index: Any) -> Any:
-    """SIMD memory: ask for the cache line of base[index]; nothing else happens, wherever that is."""
+    """Prefetch the cache line of base[index] in SIMD memory; has no other effect, whatever the address."""
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         byte = ir.IntType(8).as_pointer()
         kind = ir.FunctionType(ir.VoidType(), [byte, ir.IntType(32), ir.IntType(32), ir.IntType(32)])
         function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0i8")
-        options = [ir.Constant(ir.IntType(32), number) for number in (0, 3, 1)]  # to read, keep it near, data
+        options = [ir.Constant(ir.IntType(32), number) for number in (0, 3, 1)]  # read, high locality, data
         builder.call(function, [builder.bitcast(element(builder, *args), byte), *options])
         return context.get_dummy_value()
 
@@ -191,7 +191,7 @@ def prefetch(typingctx: Any, base: Any, index: Any) -> Any:
 
 @intrinsic
 def store(typingctx: Any, base: Any, index: Any, lanes: Any) -> Any:
-    """SIMD memory: base[index:index + 8] = lanes."""
+    """Store eight numbers in SIMD memory: base[index:index + 8] = lanes."""
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         dtype = sig.args[2].dtype
@@ -204,7 +204,7 @@ def store(typingctx: Any, base: Any, index: Any, lanes: Any) -> Any:
 
 @intrinsic
 def splat(typingctx: Any, value: Any, like: Any) -> Any:
-    """SIMD: the same number in every lane, in the type of `like`."""
+    """SIMD vector with the same number in every lane, of the type of `like`."""
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         return broadcast(builder, args[0])
@@ -214,7 +214,7 @@ def splat(typingctx: Any, value: Any, like: Any) -> Any:
 
 @intrinsic
 def cast(typingctx: Any, lanes: Any, like: Any) -> Any:
-    """SIMD: lanes rounded or widened to the type of `like`."""
+    """SIMD vector rounded or widened to the type of `like`."""
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         source, target = sig.args[0].dtype, sig.return_type.dtype
@@ -228,7 +228,7 @@ def cast(typingctx: Any, lanes: Any, like: Any) -> Any:
 
 @intrinsic
 def fma(typingctx: Any, a: Any, b: Any, c: Any) -> Any:
-    """SIMD: a·b + c, fused where the machine can."""
+    """SIMD a·b + c, fused where the machine can."""
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         return builder.fadd(builder.fmul(args[0], args[1], flags=CONTRACT), args[2], flags=CONTRACT)
@@ -238,7 +238,7 @@ def fma(typingctx: Any, a: Any, b: Any, c: Any) -> Any:
 
 @intrinsic
 def add(typingctx: Any, a: Any, b: Any) -> Any:
-    """SIMD: a + b, never contracted: both rounded before, whatever made them."""
+    """SIMD a + b, never contracted: both are rounded first, however they were computed."""
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         return builder.fadd(args[0], args[1])
@@ -248,7 +248,7 @@ def add(typingctx: Any, a: Any, b: Any) -> Any:
 
 @intrinsic
 def subtract(typingctx: Any, a: Any, b: Any) -> Any:
-    """SIMD: a − b, never contracted: a rounded before, as it was when it was stored."""
+    """SIMD a − b, never contracted: a is rounded first, as it was when it was stored."""
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         return builder.fsub(args[0], args[1])
@@ -258,7 +258,7 @@ def subtract(typingctx: Any, a: Any, b: Any) -> Any:
 
 @intrinsic
 def larger(typingctx: Any, a: Any, b: Any) -> Any:
-    """SIMD: the larger of the two, lane by lane."""
+    """The larger of two SIMD vectors, lane by lane."""
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         return builder.select(builder.fcmp_ordered(">", *args), *args)
@@ -268,7 +268,7 @@ def larger(typingctx: Any, a: Any, b: Any) -> Any:
 
 @intrinsic
 def smaller(typingctx: Any, a: Any, b: Any) -> Any:
-    """SIMD: the smaller of the two, lane by lane."""
+    """The smaller of two SIMD vectors, lane by lane."""
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         return builder.select(builder.fcmp_ordered("<", *args), *args)
@@ -278,7 +278,7 @@ def smaller(typingctx: Any, a: Any, b: Any) -> Any:
 
 @intrinsic
 def absolute(typingctx: Any, a: Any) -> Any:
-    """SIMD: |a|, lane by lane."""
+    """SIMD |a|, lane by lane."""
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         return vector_intrinsic(builder, "fabs", args[0])
@@ -288,7 +288,7 @@ def absolute(typingctx: Any, a: Any) -> Any:
 
 @intrinsic
 def root(typingctx: Any, a: Any) -> Any:
-    """SIMD: √a, lane by lane."""
+    """SIMD √a, lane by lane."""
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         return vector_intrinsic(builder, "sqrt", args[0])
@@ -298,7 +298,7 @@ def root(typingctx: Any, a: Any) -> Any:
 
 @intrinsic
 def keep_from(typingctx: Any, a: Any, threshold: Any, x: Any) -> Any:
-    """SIMD: x where a ≥ threshold, else 0, lane by lane."""
+    """SIMD selection: x where a ≥ threshold, else 0, lane by lane."""
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         return builder.select(builder.fcmp_ordered(">=", args[0], args[1]), args[2], constant(sig.return_type.dtype, 0))
@@ -308,7 +308,7 @@ def keep_from(typingctx: Any, a: Any, threshold: Any, x: Any) -> Any:
 
 @intrinsic
 def keep_first(typingctx: Any, x: Any, count: Any, fill: Any) -> Any:
-    """SIMD: x in the first `count` lanes, `fill` in the others."""
+    """SIMD vector with x in the first `count` lanes and `fill` in the others."""
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         numbers = ir.Constant(ir.VectorType(INT64, LANES), list(range(LANES)))
@@ -319,7 +319,7 @@ def keep_first(typingctx: Any, x: Any, count: Any, fill: Any) -> Any:
 
 
 def halves(builder: Any, combine: Callable, vector: Any) -> Any:
-    """SIMD: combine the lanes of a vector pairwise, always in the same order."""
+    """Combine the lanes of a SIMD vector pairwise, always in the same order."""
     for width in (4, 2, 1):
         mask = ir.Constant(ir.VectorType(ir.IntType(32), LANES), [(i + width) % LANES for i in range(LANES)])
         vector = combine(vector, builder.shuffle_vector(vector, vector, mask))
@@ -328,7 +328,7 @@ def halves(builder: Any, combine: Callable, vector: Any) -> Any:
 
 @intrinsic
 def total(typingctx: Any, x: Any) -> Any:
-    """SIMD: the sum of the lanes."""
+    """The sum of the lanes of a SIMD vector."""
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         return halves(builder, builder.fadd, args[0])
@@ -338,7 +338,7 @@ def total(typingctx: Any, x: Any) -> Any:
 
 @intrinsic
 def largest(typingctx: Any, x: Any) -> Any:
-    """SIMD: the largest lane."""
+    """The largest lane of a SIMD vector."""
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         return halves(builder, lambda a, b: builder.select(builder.fcmp_ordered(">", a, b), a, b), args[0])
@@ -347,7 +347,7 @@ def largest(typingctx: Any, x: Any) -> Any:
 
 
 def each_lane(builder: Any, function: Any, vector: Any) -> Any:
-    """SIMD: a scalar function of every lane, for the rare functions without a vector form here."""
+    """Apply a scalar function to every SIMD lane, for the rare functions without a vector form here."""
     result = vector
     for i in range(LANES):
         place = ir.Constant(ir.IntType(32), i)
@@ -361,7 +361,7 @@ EXP_POLYNOMIAL = (1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3, 4.166579589
 
 @intrinsic
 def exponential(typingctx: Any, x: Any) -> Any:
-    """SIMD: eˣ; float32 by polynomial, 0 below −87 and clamped above 88."""
+    """SIMD eˣ; float32 by polynomial, 0 below −87 and clamped above 88."""
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         (x,) = args
@@ -394,7 +394,7 @@ def exponential(typingctx: Any, x: Any) -> Any:
 
 @intrinsic
 def logarithm(typingctx: Any, x: Any) -> Any:
-    """SIMD: ln x, lane by lane."""
+    """SIMD ln x, lane by lane."""
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         kind = llvm_float(sig.return_type.dtype)
@@ -405,7 +405,7 @@ def logarithm(typingctx: Any, x: Any) -> Any:
 
 @intrinsic
 def transpose(typingctx: Any, a: Any, b: Any, c: Any, d: Any, e: Any, f: Any, g: Any, h: Any) -> Any:
-    """SIMD: eight rows of eight lanes to eight columns."""
+    """Transpose eight SIMD rows of eight lanes into eight columns."""
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         def shuffle(x: Any, y: Any, order: list[int]) -> Any:

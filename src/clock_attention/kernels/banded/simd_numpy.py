@@ -1,7 +1,7 @@
 """The operations of `simd` in NumPy, for running the kernel without a compiler (NUMBA_DISABLE_JIT=1).
 
 Pointers are real addresses, so the same tables of addresses serve both. Products and sums are never fused here, which
-is the only difference to the compiled code.
+is the only difference from the compiled code.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Pointer(NamedTuple):
 
 
 def kind_of(like: Any) -> np.dtype:
-    """For the NumPy stand-ins of `simd`: the type of a number or array."""
+    """The dtype of a number or array, for the NumPy stand-ins of `simd`."""
     return np.asarray(like).dtype
 
 
@@ -60,7 +60,7 @@ def null_like(base: Pointer) -> Pointer:
 
 
 def view(base: Pointer, index: int, count: int) -> NDArray[Any]:
-    """For the NumPy stand-ins of `simd`: memory itself, not a copy."""
+    """A view of the memory, not a copy, for the NumPy stand-ins of `simd`."""
     held = (C_TYPES[base.dtype] * count).from_address(shift(base, index).address)
     return np.frombuffer(held, base.dtype)
 

@@ -1,8 +1,8 @@
-"""The table that the compiled code is handed: one record of sizes, numbers, tensors and scratch, all by name.
+"""The table passed to the compiled code: one record of sizes, numbers, tensors and scratch memory, all by name.
 
 Python fills it (`Call`), compiled code reads it (`call.queries`, `call.query.step`): both get their offsets from the
-one dtype below. A block of scratch belongs to a head in work, to a thread, or to a chunk of a head's queries, and holds
-so many numbers for each of them.
+dtype below. A block of scratch memory belongs to a head being processed, to a thread, or to a chunk of a head's
+queries, and holds a given number of values for each of them.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ memory = threading.local()
 
 
 def whole_vectors(x: Tensor) -> Tensor:
-    """For the table of a call: a tensor whose channels are contiguous, padded with zeros to a multiple of WHOLE."""
+    """A tensor for the table of a call: its channels contiguous, padded with zeros to a multiple of WHOLE."""
     spare = -x.shape[-1] % WHOLE
     if spare:
         return torch.nn.functional.pad(x, (0, spare))
@@ -82,7 +82,7 @@ def whole_vectors(x: Tensor) -> Tensor:
 
 
 def scratch_memory(size: int) -> Tensor:
-    """Scratch in the table of one call, in bytes. Every thread keeps a small piece: fresh pages cost more than work."""
+    """Scratch memory of one call, in bytes. Every thread keeps a small buffer: fresh pages cost more than the work."""
     kept = getattr(memory, "scratch", None)
     if kept is not None and kept.numel() >= size:
         return kept
@@ -120,7 +120,7 @@ class Call:
         self.scratch(queries, key.shape[2])
 
     def share_out(self, queries: int) -> None:
-        """Whole heads as tasks, or chunks of their queries where heads are too few to keep all threads busy."""
+        """Use whole heads as tasks, or chunks of their queries where heads are too few to keep all threads busy."""
         self.chunks = 1
         if self.items < 4 * self.threads and self.items % self.threads:
             self.chunks = min(-(-queries // ANCHOR), 2 * self.threads)
@@ -145,7 +145,7 @@ class Call:
         self.table[name] = (tensor.data_ptr(), *tensor.stride()[:3])
 
     def scratch(self, queries: int, keys: int) -> None:
-        """Uninitialised memory for every block, in one piece."""
+        """Uninitialised memory for every block, in one allocation."""
         back = int(self.backward)
         key_rows, query_rows = -(-keys // TILE) * TILE, -(-queries // ROWS) * ROWS
         width, value_width, content_width = self.width, self.value_width, self.content_width

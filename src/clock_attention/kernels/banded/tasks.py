@@ -65,26 +65,26 @@ CLOCKS, MEET, CLOCKS_BACK = 1, 2, 4  # phases of a task
 
 @jit
 def of_head(tensor, batch, head, like):
-    """For a task: a strided tensor's first element for this item and head."""
+    """Pointer to a strided tensor's first element for a task's item and head."""
     return shift(pointer(tensor.address, like), batch * tensor.batch + head * tensor.head)
 
 
 @jit
 def of_rows(address, row, size, like):
-    """For a task: row `row` of a contiguous tensor, or null."""
+    """Pointer to row `row` of a task's contiguous tensor, or null."""
     base = pointer(address, like)
     return base if is_null(base) else shift(base, row * size)
 
 
 @jit
 def scratch_of(block, owner, like):
-    """For a task: a block of scratch of one head, thread or chunk."""
+    """A task's block of scratch memory, of one head, thread or chunk."""
     return shift(pointer(block.address, like), owner * block.numbers)
 
 
 @jit
 def steps_of(call, tensor, owner, batch, head, is_query, like):
-    """For a task: one side's features or given clock, and its valid steps."""
+    """One side's features or given clock, and its valid steps, for a task."""
     counts = scratch_of(call.counts, owner, 0)
     index = scratch_of(call.query_index if is_query else call.key_index, owner, 0)
     return Steps(of_head(tensor, batch, head, like), tensor.step, index, get(counts, 0 if is_query else 1))
@@ -92,7 +92,7 @@ def steps_of(call, tensor, owner, batch, head, is_query, like):
 
 @jit
 def trace_of(call, owner, is_query, like):
-    """For a task: one side's clock. Offsets and anchors are shared: the keys' clock is read before the queries'."""
+    """One side's clock, for a task. Offsets and anchors are shared: the keys' clock is read before the queries'."""
     return Trace(
         scratch_of(call.offsets, owner, like),
         scratch_of(call.anchors, owner, 0.0),
@@ -104,7 +104,7 @@ def trace_of(call, owner, is_query, like):
 
 @jit
 def make_clocks(call, item, owner, like):
-    """Task, phase 1: both clocks and variances of one head, left in its scratch."""
+    """Phase 1 of a task: both clocks and variances of one head, left in its scratch memory."""
     batch, head = item // call.heads, item % call.heads
     query_index, key_index = scratch_of(call.query_index, owner, 0), scratch_of(call.key_index, owner, 0)
     nq = list_valid(of_rows(call.query_valid, batch, call.queries, np.uint8(0)), call.queries, query_index)
@@ -152,14 +152,14 @@ def make_clocks(call, item, owner, like):
 
 @jit
 def take_variance(given, index, n, variance):
-    """For a task: variances that were given, in the order of the valid steps."""
+    """Take given variances for a task, in the order of the valid steps."""
     for i in range(n):
         put(variance, i, get(given, get(index, i)))
 
 
 @jit
 def broken(call, owner, nk):
-    """For a task: whether the keys' clock or content has met NaN or infinity. Then no row is a number."""
+    """Whether the keys' clock or content of a task contains NaN or infinity. Then every row is NaN."""
     if not np.isfinite(get(scratch_of(call.sums, owner, 0.0), nk - 1)):
         return True
     return call.content_width > 0 and not np.isfinite(get(scratch_of(call.content_reach, owner, 0.0), 1))
@@ -167,7 +167,7 @@ def broken(call, owner, nk):
 
 @jit
 def queries_of(call, owner, batch, head, like):
-    """For a task: one head's queries, from the table of the call."""
+    """One head's queries for a task, from the table of the call."""
     return Queries(
         scratch_of(call.query_index, owner, 0),
         trace_of(call, owner, True, like),
@@ -179,7 +179,7 @@ def queries_of(call, owner, batch, head, like):
 
 @jit
 def keys_of(call, owner, batch, head, like):
-    """For a task: one head's keys, from the table of the call."""
+    """One head's keys for a task, from the table of the call."""
     # The norm is rounded, and so are the products it bounds.
     reach = 1.0001 * get(scratch_of(call.content_reach, owner, 0.0), 0) if call.content_width > 0 else 0.0
     return Keys(
@@ -198,7 +198,7 @@ def keys_of(call, owner, batch, head, like):
 
 @jit
 def room_of(call, slot, like):
-    """For a task: the thread's scratch, from the table of the call."""
+    """The thread's scratch memory for a task, from the table of the call."""
     return Room(
         scratch_of(call.packed, slot, 0),
         scratch_of(call.centre, slot, 0.0),
@@ -219,7 +219,7 @@ def room_of(call, slot, like):
 
 @jit
 def back_room_of(call, slot, like):
-    """For a task: the thread's scratch for gradients, from the table of the call."""
+    """The thread's scratch memory for gradients in a task, from the table of the call."""
     return BackRoom(
         scratch_of(call.content_key_rows, slot, like),
         scratch_of(call.value_columns, slot, like),
@@ -238,7 +238,7 @@ def back_room_of(call, slot, like):
 
 @jit
 def results_of(call, item, batch, head, like):
-    """For a task: where one head's results go, from the table of the call."""
+    """Where a task writes one head's results, from the table of the call."""
     return Results(
         of_head(call.out, batch, head, like),
         call.out.step,
@@ -251,7 +251,7 @@ def results_of(call, item, batch, head, like):
 
 @jit
 def gradients_of(call, item, owner, key_owner, batch, head, like):
-    """For a task: where one head's gradients come from and go, from the table of the call."""
+    """Where a task reads and writes one head's gradients, from the table of the call."""
     # ∂/∂A_X lands in the order of the valid steps; it is scattered to all steps in the last phase.
     by_variance = scratch_of(call.query_variance, owner, like)
     wanted = call.grad_query_variance != 0
@@ -272,21 +272,21 @@ def gradients_of(call, item, owner, key_owner, batch, head, like):
 
 @jit
 def scoring_of(call, head, nk):
-    """For a task: how one head's distances become logits, from the table of the call."""
+    """How one head's distances become logits in a task, from the table of the call."""
     drop = call.drop + np.log(float(max(nk, 1)))
     return Scoring(get(pointer(call.scale, 0.0), head), call.spread, call.eps, drop, call.log_term != 0)
 
 
 @jit
 def rows_of_chunk(call, chunk, nq):
-    """For a task: first and last row of a chunk of queries."""
+    """First and last row of a task's chunk of queries."""
     first = chunk * call.chunk_rows
     return first, min(first + call.chunk_rows, nq)
 
 
 @jit
 def meet(call, item, chunk, owner, slot, like):
-    """Task, phase 2: the rows of one chunk of one head."""
+    """Phase 2 of a task: the rows of one chunk of one head."""
     batch, head = item // call.heads, item % call.heads
     nq, nk = get(scratch_of(call.counts, owner, 0), 0), get(scratch_of(call.counts, owner, 0), 1)
     row_from, row_to = rows_of_chunk(call, chunk, nq)
@@ -310,14 +310,14 @@ def meet(call, item, chunk, owner, slot, like):
 
 @jit
 def fill(numbers, count, value):
-    """For a task: the same value in `count` numbers."""
+    """Fill `count` numbers of a task with one value."""
     for i in range(count):
         put(numbers, i, value)
 
 
 @jit
 def fill_key_gradients(call, gradients, value):
-    """For a task: the same value in all gradients of a chunk's keys."""
+    """Fill all gradients of a chunk's keys with one value, for a task."""
     fill(gradients.key_clock, call.chunk_grad_clock.numbers, value)
     fill(gradients.value, call.chunk_grad_value.numbers, value)
     fill(gradients.key_variance, call.chunk_grad_variance.numbers, value)
@@ -326,7 +326,7 @@ def fill_key_gradients(call, gradients, value):
 
 @jit
 def meet_back(call, item, chunk, owner, slot, key_owner, like):
-    """Task, phase 2: the rows of one chunk of one head, backwards."""
+    """Phase 2 of a task, backward: the rows of one chunk of one head."""
     batch, head = item // call.heads, item % call.heads
     nq, nk = get(scratch_of(call.counts, owner, 0), 0), get(scratch_of(call.counts, owner, 0), 1)
     row_from, row_to = rows_of_chunk(call, chunk, nq)
@@ -353,7 +353,7 @@ def meet_back(call, item, chunk, owner, slot, key_owner, like):
 
 @jit
 def add_chunks(block, chunks, key_owner, like):
-    """For a task: what the other chunks of a head's queries add to the first one's numbers."""
+    """Add the results of the other chunks of a head's queries to those of the first, for a task."""
     first = scratch_of(block, key_owner, like)
     for chunk in range(1, chunks):
         more = scratch_of(block, key_owner + chunk, like)
@@ -363,7 +363,7 @@ def add_chunks(block, chunks, key_owner, like):
 
 @jit
 def give_rows(rows, index, n, width, target, step):
-    """For a task: rows of valid steps to the tensor of all steps."""
+    """Copy a task's rows of valid steps to the tensor of all steps."""
     for i in range(n):
         for c in range(0, width, LANES):
             store(target, get(index, i) * step + c, load(rows, i * width + c))
@@ -371,7 +371,7 @@ def give_rows(rows, index, n, width, target, step):
 
 @jit
 def clocks_back(call, item, owner, key_owner, like):
-    """Task, phase 3: add up the chunks' gradients of the keys, and take both clocks back to their features."""
+    """Phase 3 of a task: add up the chunks' gradients of the keys, and propagate both clocks' to their features."""
     batch, head, width = item // call.heads, item % call.heads, call.width
     nq, nk = get(scratch_of(call.counts, owner, 0), 0), get(scratch_of(call.counts, owner, 0), 1)
     if nq == 0 or nk == 0:
@@ -414,7 +414,7 @@ def clocks_back(call, item, owner, key_owner, like):
 
 @jit
 def give_clock(grad, index, n, width, target, step):
-    """For a task: ∂/∂λ in working precision to the fp64 tensor it belongs to."""
+    """Copy a task's ∂/∂λ from working precision to the fp64 tensor it belongs to."""
     for i in range(n):
         for c in range(width):
             put(target, get(index, i) * step + c, get(grad, i * width + c))
@@ -422,7 +422,7 @@ def give_clock(grad, index, n, width, target, step):
 
 @jit
 def give_variance(grad, index, n, target):
-    """For a task: gradients of variances to the tensor of all steps."""
+    """Copy a task's gradients of variances to the tensor of all steps."""
     for i in range(n):
         put(target, get(index, i), get(grad, i))
 
@@ -440,7 +440,7 @@ def draw(call):
 
 @jit
 def run_forward(call, like):
-    """The tasks that every thread runs: draw one until there are none left."""
+    """Forward tasks, as run by every thread: draw one until there are none left."""
     slot = take_ticket(shift(pointer(call.tickets, 0), 1))
     item, chunk = draw(call)
     while item >= 0:
@@ -454,7 +454,7 @@ def run_forward(call, like):
 
 @jit
 def run_backward(call, like):
-    """The tasks that every thread runs, for gradients."""
+    """Backward tasks, as run by every thread: draw one until there are none left."""
     slot = take_ticket(shift(pointer(call.tickets, 0), 1))
     item, chunk = draw(call)
     while item >= 0:
@@ -470,14 +470,14 @@ def run_backward(call, like):
 
 
 def source_digest() -> str:
-    """For the cache of compiled tasks: hash of all compiled code; Numba's cache watches one file only."""
+    """Hash of all compiled code, for the cache of compiled tasks; Numba's cache watches one file only."""
     folder = Path(__file__).parent
     names = ("simd.py", "table.py", "clocks.py", "tiles.py", "rows.py", "gradients.py", "tasks.py")
     return hashlib.sha256(b"".join((folder / name).read_bytes() for name in names)).hexdigest()
 
 
 def compile_entry(backward: bool, double: bool) -> Any:
-    """Compile the tasks into an entry point, or read it from Numba's cache on disk, whose key its captures are."""
+    """Compile the tasks into an entry point, or read it from Numba's cache on disk, whose key includes its captures."""
     digest, like = source_digest(), np.float64(0) if double else np.float32(0)
 
     def forward_entry(table):
@@ -492,8 +492,8 @@ def compile_entry(backward: bool, double: bool) -> Any:
     signature, function = types.void(types.CPointer(record)), backward_entry if backward else forward_entry
     try:
         return numba.cfunc(signature, cache=True, error_model="numpy")(function)
-    except RuntimeError as error:  # no folder to keep it in
-        logger.warning("the banded kernel will be compiled anew in every process: %s; set NUMBA_CACHE_DIR", error)
+    except RuntimeError as error:  # no folder for the cache
+        logger.warning("the banded kernel will be compiled again in every process: %s; set NUMBA_CACHE_DIR", error)
         return numba.cfunc(signature, error_model="numpy")(function)
 
 

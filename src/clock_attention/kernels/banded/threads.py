@@ -1,6 +1,6 @@
 """Compiled entry points, and torch's own threads to run them on.
 
-Torch keeps a team of OpenMP threads, which spin for a while after every operation. A second pool would fight with it
+Torch keeps a team of OpenMP threads, which spin for a while after every operation. A second pool would compete with it
 for the same cores, so the compiled code runs on torch's team wherever its runtime can be called (`GOMP_parallel`, in
 the libgomp that torch brings along), and otherwise on a pool of Python threads.
 """
@@ -29,7 +29,7 @@ entries: dict[tuple[bool, bool], Any] = {}
 
 
 def entry(backward: bool, double: bool) -> Any:
-    """The compiled code that threads run, for one direction and precision; the first use says how long it took."""
+    """The compiled code that threads run, for one direction and precision; the first use logs how long it took."""
     if (backward, double) not in entries:
         with compiling:
             if (backward, double) not in entries:
@@ -55,7 +55,7 @@ def without_collection(function: Callable, *arguments: Any) -> Any:
 
 @lru_cache(maxsize=1)
 def team() -> Callable | None:
-    """Threads: libgomp's entry to those that torch uses, if this process has it."""
+    """libgomp's entry point to the threads that torch uses, if it is loaded in this process."""
     try:
         parallel = ctypes.CDLL(None).GOMP_parallel
     except (AttributeError, OSError, TypeError):
@@ -67,7 +67,7 @@ def team() -> Callable | None:
 
 @lru_cache(maxsize=4)
 def pool(process: int, threads: int) -> ThreadPoolExecutor:
-    """Python threads for where there is no libgomp. By process: threads do not survive a fork."""
+    """Pool of Python threads, used where there is no libgomp. One per process: threads do not survive a fork."""
     return ThreadPoolExecutor(threads, thread_name_prefix="clock-attention")
 
 

@@ -1,8 +1,8 @@
 """Blocks of queries against tiles of keys: packing, distances, products, weighted sums, and the bound of the band.
 
-A block is ROWS queries, a tile TILE keys, a vector LANES numbers. They are three things that have the same size: a
-block and a tile make one square of logits, a row of it is one vector, and squares of features are transposed in
-registers. `rows` puts these parts together; docs/theory/kernel.md derives the bound.
+A block is ROWS queries, a tile TILE keys, a vector LANES numbers. All three have the same size: a block and a tile
+make one square of logits, a row of it is one vector, and squares of features are transposed in registers.
+`rows` puts these parts together; docs/theory/kernel.md derives the bound.
 """
 
 # mypy: ignore-errors
@@ -39,7 +39,7 @@ SLACK = 0.5  # the bound is rounded too; a key at the very edge must not depend 
 
 @jit
 def transpose_block(source, place, stride, target, at, like):
-    """Packing tiles: target[at + LANES c + r] = source[place + r·stride + c] for LANES × LANES numbers."""
+    """Transpose while packing tiles: target[at + LANES c + r] = source[place + r·stride + c], LANES × LANES numbers."""
     columns = transpose(
         load(source, place),
         load(source, place + stride),
@@ -62,14 +62,14 @@ def transpose_block(source, place, stride, target, at, like):
 
 @jit
 def set_centre(block, width, anchors, factors, centre):
-    """Packing tiles: the fp64 reading from which a block and its keys are measured, that of the block's first step."""
+    """Set the centre to which packed tiles of queries and keys are relative: the block's first reading, in fp64."""
     for c in range(0, width, LANES):
         store(centre, c, load(anchors, block * width + c) * load(factors, c))
 
 
 @jit
 def pack_queries(first, width, offsets, factors, rows, columns, like):
-    """Packing tiles: a block of queries relative to the centre, as rows (ROWS, width) and columns (width, ROWS)."""
+    """Pack a block of queries relative to the centre, as rows (ROWS, width) and columns (width, ROWS)."""
     for c in range(0, width, LANES):
         factor = cast(load(factors, c), like)
         for r in range(ROWS):
@@ -79,7 +79,7 @@ def pack_queries(first, width, offsets, factors, rows, columns, like):
 
 @jit
 def pack_keys(tile, width, clock, centre, rows, columns, like):
-    """Packing tiles: keys relative to the centre, rounded only then, as rows (T, width) and columns (width, TILE)."""
+    """Pack a tile of keys relative to the centre, rounded only then, as rows (T, width) and columns (width, TILE)."""
     for c in range(0, width, LANES):
         origin = load(centre, c)
         for k in range(TILE):
@@ -90,7 +90,7 @@ def pack_keys(tile, width, clock, centre, rows, columns, like):
 
 @jit
 def overshoot(query, key, centre, width, sign, like):
-    """Bound of a tile: R(s, t) = Σ_c max(0, sign · (λ_t − λ_s))², with the key still in fp64."""
+    """Overshoot for the bound of a tile: R(s, t) = Σ_c max(0, sign · (λ_t − λ_s))², with the key still in fp64."""
     added, toward = splat(0.0, like), splat(sign, like)
     for c in range(0, width, LANES):
         gap = larger(toward * (cast(load(key, c) - load(centre, c), like) - load(query, c)), splat(0.0, like))
@@ -181,7 +181,7 @@ def band_products(queries, keys, width, first, last, out, like):
 
 @jit
 def place_in_tiles(k):
-    """Where key k's column of a block's logits begins: they lie in tiles of (ROWS, TILE)."""
+    """Start of key k's column in a block's logits, which are stored in tiles of (ROWS, TILE)."""
     return (k >> TILE_BITS) * SQUARE + (k & (TILE - 1))
 
 
@@ -220,7 +220,7 @@ def store_four(out, at, width, a0, a1, a2, a3):
 
 @jit
 def spread_to_keys(weights, first, last, source, width, own, own_weights, target, like):
-    """From a block to a tile's keys: target[k] += Σ_r weights[r, k] · source[r] (− own_weights[k] · own[k])."""
+    """Add from a block to a tile's keys: target[k] += Σ_r weights[r, k] · source[r] (− own_weights[k] · own[k])."""
     for k in range(first & -4, last, 4):
         column = place_in_tiles(k)
         for c in range(0, width, 2 * LANES):
@@ -249,7 +249,7 @@ def spread_to_keys(weights, first, last, source, width, own, own_weights, target
 
 @jit
 def pack_tile(tile, count, source, step, index, width, room, columns, like):
-    """A tile of keys' rows, wherever they lie, as columns (width, TILE); keys beyond the last read as 0."""
+    """Pack the rows of a tile of keys, found by index, as columns (width, TILE); keys beyond the last read as 0."""
     for k in range(TILE):
         for c in range(0, width, LANES):
             line = splat(0.0, like)
@@ -262,7 +262,7 @@ def pack_tile(tile, count, source, step, index, width, room, columns, like):
 
 @jit
 def fetch_rows(source, step, index, first, count, ahead, width):
-    """Packing tiles: ask for the rows `ahead` steps after those of a block."""
+    """Prefetch the rows `ahead` steps after those of a block, while packing tiles."""
     for r in range(count):
         place = (get(index, first + r) + ahead) * step
         for c in range(0, width, 2 * LANES):
@@ -271,11 +271,11 @@ def fetch_rows(source, step, index, first, count, ahead, width):
 
 @jit
 def pack_block(first, count, source, step, index, width, rows, columns, like):
-    """A block of queries' rows, wherever they lie, as columns (width, ROWS) and, if wanted, as rows (ROWS, width).
+    """Pack the rows of a block of queries, found by index, as columns (width, ROWS) and, if wanted, rows (ROWS, width).
 
-    Absent ones are the last one. Returns the largest ‖row‖².
+    Absent rows repeat the last one. Returns the largest ‖row‖².
     """
-    if count == ROWS:  # the next block's rows come nearer while this one is worked on
+    if count == ROWS:  # the next block's rows are prefetched while this one is processed
         fetch_rows(source, step, index, first, count, ROWS, width)
     last = first + count - 1
     p0, p1 = get(index, first) * step, get(index, min(first + 1, last)) * step
@@ -300,7 +300,7 @@ def pack_block(first, count, source, step, index, width, rows, columns, like):
 
 @jit
 def largest_norm(rows, count, step, index, width):
-    """Bound of a tile: the largest ‖row‖ and the sum of all ‖row‖², not finite if any number is not."""
+    """Norms for the bound of a tile: the largest ‖row‖, and the sum of all ‖row‖², not finite if any number is not."""
     largest_square, added = 0.0, 0.0
     for i in range(count):
         square = splat(0.0, 0.0)
@@ -314,7 +314,7 @@ def largest_norm(rows, count, step, index, width):
 
 @jit
 def crossing(sums, n, reading):
-    """Bound of tiles: the first key whose summed clock has reached a query's, where the band starts to grow."""
+    """The first key whose summed clock has reached a query's, where the band of tiles starts to grow."""
     low, high = 0, n - 1
     while low < high:
         middle = (low + high) // 2
@@ -327,7 +327,7 @@ def crossing(sums, n, reading):
 
 @jit
 def summed_reading(query, centre, width):
-    """Bound of a tile: a query's clock summed over its channels."""
+    """A query's clock summed over its channels, for the bound of a tile."""
     added = splat(0.0, 0.0)
     for c in range(0, width, LANES):
         added = added + cast(load(query, c), 0.0) + load(centre, c)
@@ -345,7 +345,7 @@ def scores_of(distances, sigma2, spread, eps, log_term, like):
 
 @jit
 def bound_logit(distance, variance, floor_variance, scale, spread, eps, log_term):
-    """Bound of a tile: the most any key beyond `distance` can score; nothing is known if scale is not positive."""
+    """Bound of a tile: the highest score of any key beyond `distance`; no bound if scale is not positive."""
     if not scale > 0.0:
         return np.inf
     bound = -scale * distance / (spread * variance + eps)

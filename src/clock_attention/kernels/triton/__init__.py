@@ -1,6 +1,6 @@
 """Clock attention on a GPU, in Triton: only the band of key tiles that matter, forward and backward.
 
-`attend` makes the clocks in torch and hands them to the operator. Importing this package imports triton.
+`attend` makes the clocks in torch and passes them to the operator. Importing this package imports triton.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from clock_attention.options import ClockOptions
 
 
 def interpreted() -> bool:
-    """Whether Triton interprets its kernels in Python, on CPU tensors: how they are tested without a GPU."""
+    """Whether Triton interprets its kernels in Python, on CPU tensors, which is how they are tested without a GPU."""
     return os.environ.get("TRITON_INTERPRET", "0").lower() in ("1", "true", "on", "yes")
 
 
@@ -67,7 +67,7 @@ def attend(inputs: AttentionInputs, options: ClockOptions, wanted: Wanted) -> At
 def attend_clocks(
     pair: ClockPair, inputs: AttentionInputs, options: ClockOptions, wanted: Wanted
 ) -> tuple[Tensor, Tensor | None]:
-    """The Triton kernels for clocks that are made already."""
+    """The Triton kernels for given clocks."""
     batch, heads = pair.query.shape[:2]
     content: tuple[Tensor | None, Tensor | None] = (None, None)
     if inputs.content is not None:

@@ -1,7 +1,7 @@
 """Gradients of the key side, one program for each tile of keys over the query tiles that read it.
 
-The key side has its own pass over the same tiles: nothing is added to by two programs, so there are no atomics and the
-result does not depend on their order. See `backward_queries.py` for how gradients are taken.
+The key side has its own pass over the same tiles: no two programs add to the same value, so there are no atomics and
+the result does not depend on their order. See `backward_queries.py` for how gradients are taken.
 """
 
 # mypy: ignore-errors
@@ -34,7 +34,7 @@ from clock_attention.kernels.triton.scores import (
 
 @triton.jit
 def transposed_range(ranges, tiles, key_tile, CHUNK: tl.constexpr):
-    """For gradients of the key side: first and last query tile whose range holds this key tile."""
+    """First and last query tile whose range holds this key tile, for gradients of the key side."""
     low, high = tiles, 0
     for start in range(0, tiles, CHUNK):
         ahead = start + tl.arange(0, CHUNK)

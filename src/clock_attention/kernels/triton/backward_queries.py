@@ -3,9 +3,9 @@
 With ds = ∂/∂logit and w = scale · ds/(2√d Σ² + ε), a clock's gradient is −2 Σ_t w (λ_s − λ_t), taken as
 Σ_t w · λ_s − Σ_t w λ_t with both readings relative to the tile's own anchor.
 
-The products that add to a gradient stand under conditions that always hold, but not for the compiler: it keeps their
-loads there, instead of filling the registers with them, and does not take the products for a chain, for which it would
-let all warps compute the same pairs.
+The products that add to a gradient are placed under conditions that always hold, which the compiler does not know: it
+keeps their loads there, instead of filling the registers with them, and does not take the products for a chain, for
+which it would let all warps compute the same pairs.
 """
 
 # mypy: ignore-errors
@@ -38,7 +38,7 @@ from clock_attention.kernels.triton.scores import (
     variance_slope,
 )
 
-FAR = tl.constexpr(64.0)  # a mean score that rounding to fp32 does no good
+FAR = tl.constexpr(64.0)  # a mean score from which rounding to fp32 matters
 
 
 @triton.jit
@@ -49,13 +49,13 @@ def row_slopes(
     WIDTH: tl.constexpr, CONTENT: tl.constexpr, CHANNELS: tl.constexpr, LOG_TERM: tl.constexpr, WEIGHTS: tl.constexpr,
     BLOCK: tl.constexpr, KEY_BLOCK: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
-    """For gradients of the query side: ∂/∂logit of a tile of queries against a tile of keys, and its scores."""
+    """Slopes ∂/∂logit of a tile of queries against a tile of keys, and its scores, for gradients of the query side."""
     cols = key_tile * KEY_BLOCK + tl.arange(0, KEY_BLOCK)
     key_variance, key_alive = own_variance(key_variances + cols)
-    # What is known of a row is read anew for every tile: registers are scarcer than what the cache can deliver.
+    # A row's data is read again for every tile: registers are scarcer than cache bandwidth.
     variance, alive = own_variance(records + VARIANCE * length + rows)
     allowed = alive[:, None] & key_alive[None, :]
-    # Products come before distances: what they take to compute is gone when the many numbers of a pair are needed.
+    # Products come before distances: their temporaries are gone when the many numbers of a pair are needed.
     slope = tile_products(
         tl.zeros((BLOCK, KEY_BLOCK), dtype=tl.float32), grad_out, grad_out_s, rows, alive, value, value_s, cols,
         key_alive, value_width, value.dtype.element_ty, CHANNELS, PRECISION,
@@ -145,7 +145,7 @@ def query_gradients(
         )  # fmt: skip
         if CLOCKS:
             by_score = by_logit * scale
-            # A row's ∂/∂logit add to 0 but for rounding, which large scores would magnify: hence from their mean.
+            # A row's ∂/∂logit add to 0 except for rounding, which large scores would magnify: hence from their mean.
             beyond = score - tl.load(softmax + MEAN * queries + rows, mask=alive, other=0.0)[:, None]
             by_scale += tl.sum(tl.where(by_logit == 0.0, 0.0, by_logit * beyond), 1)
             slope = variance_slope(nearness, sigma2, denominator, spread, LOG_TERM)
@@ -186,9 +186,9 @@ def far_scales(
     WIDTH: tl.constexpr, CONTENT: tl.constexpr, CHANNELS: tl.constexpr, LOG_TERM: tl.constexpr, WEIGHTS: tl.constexpr,
     FIELDS: tl.constexpr, BLOCK: tl.constexpr, KEY_BLOCK: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
-    """Gradients of the query side: ∂/∂scale again, scores in fp64, of tiles whose clocks are far; most have none.
+    """Gradient ∂/∂scale of the query side again, with scores in fp64, for tiles whose clocks are far apart: a minority.
 
-    Their scores are in the hundreds, and rounding them would show: a row's ∂/∂logit add to 0. A kernel of its own,
+    Their scores are in the hundreds, and rounding them would show: a row's ∂/∂logit add to 0. A separate kernel,
     because `query_gradients` has no registers left for it.
     """
     tile, item, batch, head = program_place(heads)

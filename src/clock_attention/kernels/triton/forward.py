@@ -38,7 +38,7 @@ def attend_tile(
     CHANNELS: tl.constexpr, LOG_TERM: tl.constexpr, FIELDS: tl.constexpr,
     BLOCK: tl.constexpr, KEY_BLOCK: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
-    """Forward: output of one tile of queries and what each row's softmax was. Both are 0 for rows without a key."""
+    """Forward: output of one tile of queries and each row's softmax statistics. Both are 0 for rows without a key."""
     tile, item, batch, head = program_place(heads)
     offsets, anchors, records, ranges, key_offsets, key_anchors, key_variances, length, key_length = clocks_of_head(
         item, offsets, anchors, records, ranges, key_offsets, key_anchors, key_variances, tiles, key_tiles,

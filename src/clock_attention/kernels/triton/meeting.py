@@ -1,4 +1,4 @@
-"""Both sequences of a call as the kernels read them, and the arguments that every kernel takes."""
+"""Both sequences of a call in the form that the kernels read, and the arguments that every kernel takes."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from clock_attention.kernels.triton.geometry import block_width
 from clock_attention.kernels.triton.readings import choose_tiles, read_clock
 
 DROPPED = 2.0**-24  # of a row's weight, at most
-CHUNK = 16  # tiles looked at together
+CHUNK = 16  # tiles processed together
 FIELDS = 4  # of a query's record: variance, floor, pull, even pull
 
 
 @dataclass
 class Operands:
-    """What the Triton operator and its gradient are called with, in this order."""
+    """Arguments of the Triton operator and its gradient, in this order."""
 
     query_clock: Tensor  # fp64 (B, H, S, D)
     key_clock: Tensor  # fp64 (B, H, T, D)
@@ -63,7 +63,7 @@ def last_dim_contiguous(x: Tensor) -> Tensor:
 
 
 def valid_step_before(valid: Tensor) -> Tensor:
-    """For the Triton kernels: each step's last valid one up to it, or the first; 0 without any.  int32 (B, L)"""
+    """Last valid step up to each step, or the first one; 0 without any, for the Triton kernels.  int32 (B, L)"""
     places = torch.arange(valid.shape[-1], dtype=torch.int32, device=valid.device)
     last = torch.where(valid, places, -1).cummax(-1).values
     return torch.where(last < 0, valid.to(torch.uint8).argmax(-1, keepdim=True).to(torch.int32), last).contiguous()
@@ -101,7 +101,7 @@ def read_side(
 
 
 class Meeting:
-    """Both sequences of a call to Triton, read; floors and tile ranges chosen; the arguments that all kernels take."""
+    """Both sequences of a Triton call as read, the chosen floors and tile ranges, and the arguments of all kernels."""
 
     def __init__(self, given: Operands) -> None:
         self.batch, self.heads, _, self.width = given.query_clock.shape
@@ -161,7 +161,7 @@ class Meeting:
 
     @property
     def operands(self) -> tuple[Any, ...]:
-        """The clocks and all that is multiplied."""
+        """The clocks and everything that is multiplied."""
         return (*self.clocks, self.value, *self.value.stride()[:3], *self.contents, self.scale)
 
     @property

@@ -1,7 +1,8 @@
 """Clock attention on a GPU over the band of keys that matter: `torch.ops.clock_attention.triton` and its gradient.
 
-Clocks and variances come in as torch computed them; out go the output, what each softmax was and, on request, weights.
-Only these and the inputs are kept for the backward pass, which reads the clocks and chooses the tiles anew.
+The inputs are clocks and variances as computed by torch; the results are the output, the softmax statistics and, on
+request, weights. Only these and the inputs are kept for the backward pass, which reads the clocks and chooses the tiles
+again.
 Nothing is read back to the host and every launch depends on shapes alone, so a CUDA graph can capture it.
 """
 
@@ -25,7 +26,7 @@ OPERANDS = ", ".join(f"{IN_SCHEMA[str(field.type)]} {field.name}" for field in f
 
 
 def steps_first(batch: int, heads: int, steps: int, width: int, like: Tensor) -> Tensor:
-    """For the Triton operator: fp32 (B, H, L, D) laid out as (B, L, H, D), so that joining the heads is free."""
+    """Output of the Triton operator: fp32 (B, H, L, D) laid out as (B, L, H, D), so that joining the heads is free."""
     return torch.empty(batch, steps, heads, width, dtype=torch.float32, device=like.device).transpose(1, 2)
 
 
@@ -46,7 +47,7 @@ def empty_results(given: Operands, return_weights: bool) -> tuple[Tensor, Tensor
 def attend(*arguments: Any) -> tuple[Tensor, Tensor, Tensor]:
     """The Triton operator: output (B, H, S, Dv), softmax (B, H, 3, S), weights (B, H, S, T) or an empty tensor.
 
-    All in fp32: the gradient takes the output off what it is multiplied by, and distances magnify its rounding.
+    All in fp32: the gradient subtracts the output from its factor, and distances magnify its rounding.
     """
     given, return_weights = Operands(*arguments[:-1]), arguments[-1]
     meeting = Meeting(given)
@@ -129,7 +130,7 @@ def _(grad_out: Tensor, grad_weights: Tensor | None, out: Tensor, softmax: Tenso
 
 
 def differentiate_twice(ctx, *grads):  # type: ignore[no-untyped-def]
-    """Second derivatives of the Triton operator: refused."""
+    """Second derivatives of the Triton operator: not supported."""
     raise NotImplementedError("impl='triton' has no second derivatives: use impl='portable' or 'reference' for them")
 
 
@@ -137,16 +138,16 @@ attend_backward.register_autograd(differentiate_twice)
 
 
 def remember(ctx, inputs, output) -> None:  # type: ignore[no-untyped-def]
-    """Autograd of the Triton operator: what its forward pass saves."""
+    """Save what the backward pass of the Triton operator needs, for autograd."""
     *tensors, ctx.log_term, ctx.eps, _ = inputs
     ctx.set_materialize_grads(False)
     ctx.save_for_backward(*output, *tensors)
 
 
 def differentiate(ctx, grad_out, grad_softmax, grad_weights):  # type: ignore[no-untyped-def]
-    """Autograd of the Triton operator: its backward pass."""
+    """Backward pass of the Triton operator, for autograd."""
     if grad_weights is not None and grad_weights.dim() != 4:
-        grad_weights = None  # a compiled graph has gradients also for the empty tensor that stands for no weights
+        grad_weights = None  # a compiled graph also has a gradient for the empty tensor that stands for no weights
     if grad_out is None and grad_weights is None:
         return (None,) * 13
     out, softmax, weights, *inputs = ctx.saved_tensors

@@ -1,13 +1,13 @@
 """Readings of fp64 clocks for the Triton tiles, and the choice of tiles that have to be read at all.
 
 `read_clock` writes a clock as fp32 offsets from one fp32 anchor per tile and channel: the anchor is the first reading,
-rounded, and the offsets absorb what rounding it left over, so a difference of anchors plus a difference of offsets is
-exact to fp32 of itself. Padding takes the reading of the valid step before it: the clock stays monotone, and a tile's
-extremes are its first and last row.
+rounded, and the offsets absorb its rounding error, so a difference of anchors plus a difference of offsets is
+accurate to fp32 relative to itself. Padding takes the reading of the valid step before it: the clock stays monotone,
+and a tile's extremes are its first and last row.
 
 `choose_tiles` finds, for each tile of queries, the contiguous range of key tiles that matter. A row's best logit is at
 least that of the key where the two clocks cross. With R = Σ_c max(0, gap between the tiles)_c², no pair of two tiles
-scores above −R/(2√d max Σ² + ε); what lies `drop` below the row's best is left out, T·e^(−drop) of a row in all.
+scores above −R/(2√d max Σ² + ε); whatever lies `drop` below the row's best is left out, T·e^(−drop) of a row in total.
 """
 
 # mypy: ignore-errors
@@ -22,11 +22,11 @@ from clock_attention.kernels.triton.scores import LOG2E, clocks_of_head, of_head
 STATISTICS = tl.constexpr(4)  # per tile: largest and smallest variance, largest ‖content‖, whether any step is valid
 SLACK = tl.constexpr(0.5)  # nats
 
-# Numbers kept of every step of a query's clock; a key's clock keeps the first of them.
+# Numbers stored for every step of a query's clock; a key's clock stores only the first of them.
 VARIANCE = tl.constexpr(0)  # −1 where there is padding
 FLOOR = tl.constexpr(1)  # the logit, in base 2, below which a key weighs nothing
-PULL = tl.constexpr(2)  # Σ_t p · ∂/∂p, which the gradient of the softmax takes off
-EVEN_PULL = tl.constexpr(3)  # the same, such that ∂/∂logit add to 0 as they were rounded: for the keys
+PULL = tl.constexpr(2)  # Σ_t p · ∂/∂p, which the gradient of the softmax subtracts
+EVEN_PULL = tl.constexpr(3)  # the same, chosen such that the rounded ∂/∂logit add to 0: for the keys
 
 
 @triton.jit
@@ -38,7 +38,7 @@ def read_clock(
     WIDTH: tl.constexpr, CONTENT: tl.constexpr, MASKED: tl.constexpr, FIELDS: tl.constexpr,
     BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """Readings of one tile of a head's clock (L, D), fp64, to offsets (D, padded L), anchors, records and bounds."""
+    """Readings of one tile of a head's clock (L, D), fp64, as offsets (D, padded L), anchors, records and bounds."""
     tile, item, batch, head = program_place(heads)
     length = tiles * BLOCK
     places = tile * BLOCK + tl.arange(0, BLOCK)
@@ -81,7 +81,7 @@ def read_clock(
 
 @triton.jit
 def crossing(sums, reading, keys, halvings):
-    """For the choice of tiles: the first key whose summed clock has reached a query's, which is nearly the best."""
+    """The first key whose summed clock has reached a query's, which is nearly the best, for the choice of tiles."""
     low = tl.zeros_like(reading).to(tl.int32)
     high = low + (keys - 1)
     for _ in range(halvings):
@@ -98,7 +98,7 @@ def logit_at(
     content_rows, key_content, key_content_s, width, content_width, scale, spread, eps,
     WIDTH: tl.constexpr, CONTENT: tl.constexpr, KEY_BLOCK: tl.constexpr, LOG_TERM: tl.constexpr,
 ):  # fmt: skip
-    """For the choice of tiles: the logit of one key of its own for every row."""
+    """The logit of one key per row, for the choice of tiles."""
     tile = key // KEY_BLOCK
     distance = tl.zeros_like(variance)
     for c in range(width):
@@ -176,7 +176,7 @@ def choose_tiles(
     own = statistics + (item * tiles + tile) * STATISTICS
     most, least, norm = tl.load(own), tl.load(own + 1), tl.load(own + 2)
     lowest = tl.min(tl.where(alive, floor, float("inf")), 0)
-    broken = tl.max((alive & (floor != floor)).to(tl.int32), 0) > 0  # NaN: everything is looked at, and is NaN
+    broken = tl.max((alive & (floor != floor)).to(tl.int32), 0) > 0  # NaN: everything is visited, and is NaN
     low, high = key_tiles, 0
     for start in range(0, key_tiles, CHUNK):
         ahead = start + tl.arange(0, CHUNK)
@@ -200,7 +200,7 @@ def choose_tiles(
         low = tl.minimum(low, tl.min(tl.where(useful, ahead, key_tiles), 0))
         high = tl.maximum(high, tl.max(tl.where(useful, ahead + 1, 0), 0))
 
-    # Row against tile within that range: rows of small variance no longer speak for their neighbours.
+    # Row against tile within that range: rows of small variance no longer decide for their neighbours.
     from_tile, to_tile = key_tiles, 0
     norms = tl.zeros_like(variance)
     if CONTENT > 0:

@@ -1,7 +1,7 @@
-"""Device functions that forward, backward and the choice of tiles share: distances, scores, the softmax's cut.
+"""Device functions shared by forward, backward and the choice of tiles: distances, scores, the softmax's cut.
 
-Clocks arrive as `readings.py` leaves them: fp32 offsets (D, L) from an fp32 anchor per tile and channel. What two
-tiles' anchors differ by is added once per channel, so that a difference of clocks is never taken between two large
+Clocks arrive as `readings.py` writes them: fp32 offsets (D, L) from an fp32 anchor per tile and channel. The difference
+between two tiles' anchors is added once per channel, so that a difference of clocks is never taken between two large
 numbers. Within a head everything is addressed in 32 bits: wide addresses of whole tiles would fill the registers.
 """
 
@@ -14,7 +14,7 @@ import triton.language as tl
 
 LOG2E = tl.constexpr(1.4426950408889634)
 
-# What the backward pass needs to know of a row's softmax. Its log-sum-exp in one number would be rounded by as much as
+# What the backward pass needs of a row's softmax. Its log-sum-exp in one number would be rounded by as much as
 # large logits are, and every weight of the row with it; the peak is one of the logits themselves.
 SOFTMAX = tl.constexpr(3)
 PEAK = tl.constexpr(0)  # the largest logit, in base 2
@@ -26,8 +26,8 @@ MEAN = tl.constexpr(2)  # Σ_t p · score of the clocks
 def program_place(heads):
     """Device function: tile and (batch, head) of a grid with one program for each tile of each head.
 
-    Three numbers of the grid rather than one to be divided, and products of two numbers of 32 bits: these, and all
-    addresses that follow from them, then take no registers of every thread.
+    Three grid dimensions rather than one to be divided, and products of two 32-bit numbers: these, and all addresses
+    derived from them, then take no registers in every thread.
     """
     head, batch = tl.program_id(1), tl.program_id(2)
     return tl.program_id(0), (batch * heads + head).to(tl.int64), batch.to(tl.int64), head.to(tl.int64)
@@ -44,7 +44,7 @@ def clocks_of_head(
     item, offsets, anchors, records, ranges, key_offsets, key_anchors, key_variances, tiles, key_tiles,
     WIDTH: tl.constexpr, FIELDS: tl.constexpr, BLOCK: tl.constexpr, KEY_BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """Device function: where both sides of one head start in what `readings.py` left, and their lengths."""
+    """Device function: where both sides of one head start in the output of `readings.py`, and their lengths."""
     length, key_length = tiles * BLOCK, key_tiles * KEY_BLOCK
     return (
         offsets + item * (WIDTH * length), anchors + item * (tiles * WIDTH), records + item * (FIELDS * length),
@@ -61,9 +61,9 @@ def tile_distances(
 ):  # fmt: skip
     """‖λ_row − λ_col‖² as direct differences (ROWS, COLS); anchors point at the two tiles' own.
 
-    Whichever side is in the rows, the queries' readings are moved to the keys' anchor: every kernel finds the same
+    Whichever side is in the rows, the queries' readings are moved to the keys' anchor: every kernel computes the same
     bits for a pair, so that a row's weights add to 1 in the backward pass as they did in the forward pass.
-    `width` is not a constant on purpose: known loops are unrolled until the registers are full of loads to come.
+    `width` is not a constant on purpose: loops of known length are unrolled until pending loads fill the registers.
     """
     distance = tl.zeros((ROWS, COLS), dtype=tl.float32)
     for start in range(0, width, CHANNELS):
@@ -86,7 +86,7 @@ def tile_distances(
 
 @triton.jit
 def own_variance(places):
-    """Device function: a tile's variances, and which steps there are; padding is marked by a negative one."""
+    """Device function: a tile's variances, and which steps are valid; padding is marked by a negative variance."""
     variance = tl.load(places)
     alive = ~(variance < 0.0)
     return tl.where(alive, variance, 1.0), alive
@@ -134,8 +134,8 @@ def variance_slope(nearness, sigma2, denominator, spread, LOG_TERM: tl.constexpr
 def cut(logits2, floor, allowed):
     """Device function: scores of −∞ for padding and for whatever lies below the row's floor.
 
-    Without the floor a row's last bits would depend on how far its neighbours, later ones too, made the band reach.
-    Written so that NaN stays and is seen.
+    Without the floor, a row's last bits would depend on how far its neighbours, even later ones, made the band reach.
+    Written so that NaN propagates.
     """
     return tl.where(allowed & ~(logits2 < floor), logits2, float("-inf"))
 

@@ -24,7 +24,7 @@ def attend_step(
     WIDTH: tl.constexpr, VALUE: tl.constexpr, BLOCK_VALUE: tl.constexpr, CONTENT: tl.constexpr,
     LOG_TERM: tl.constexpr, KEY_BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """Kernel of one decoding step: clocks are subtracted in fp64; one query is too little work for that to show."""
+    """Kernel of one decoding step: clocks are subtracted in fp64; with one query, the cost does not show."""
     item = tl.program_id(0).to(tl.int64)
     batch, head = item // heads, item % heads
     key_clock += batch * key_clock_b + head * key_clock_h
@@ -102,8 +102,8 @@ def step(
 ) -> tuple[Tensor, Tensor]:
     """One decoding step in Triton: output (B, H, Dv) and weights (B, H, T) of one target step.
 
-    Clock (B, H, D) and key_clock (B, H, T, D); variances (B, H or 1, 1) and (B, H or 1, T); content, where there is
-    any, (B, H, C) and (B, H, T, C).
+    Clock (B, H, D) and key_clock (B, H, T, D); variances (B, H or 1, 1) and (B, H or 1, T); content, if any,
+    (B, H, C) and (B, H, T, C).
     """
     batch, heads, keys, width = key_clock.shape
     clock, value = clock.contiguous(), value if value.stride(-1) == 1 else value.contiguous()

@@ -1,4 +1,4 @@
-"""Level and spectral change of the frames: they refine the boundaries that the network finds.
+"""Acoustic refinement of the aligner's boundaries: level and spectral change of the frames.
 
 The network was mostly trained on synthetic voices and their conventions. Human annotators put boundaries at the largest
 spectral change, and the start of speech after a silence at the first audible frame: people start more softly than
@@ -16,14 +16,14 @@ from torch import Tensor
 
 from clock_attention.arrays import Float32Array
 
-SIDE = 4  # frames on either side that are compared: 20 ms
-RANGE = 12.0  # nats below the loudest cell: what is quieter does not count as a change
-NEAR = 5  # frames: 25 ms, within which an edge moves to a change
-AUDIBLE = 0.25  # of the way from the level of silence to that of speech, in decibels
-QUIET, LOUD = 5, 95  # percentiles of the frames' levels that stand for silence and speech
-REACH = 12  # frames that the beginning of speech may move: 60 ms
-SHORTEST_SILENCE = 6  # frames: shorter ones are closures
-LEFT = 1  # frame of the first sound, at least, that remains
+SIDE = 4  # frames compared on either side: 20 ms
+RANGE = 12.0  # nats below the loudest cell; quieter cells do not count as a change
+NEAR = 5  # frames: an edge may move to a change within 25 ms
+AUDIBLE = 0.25  # audibility threshold, between the levels of silence (0) and speech (1) in decibels
+QUIET, LOUD = 5, 95  # percentiles of the frames' levels that represent silence and speech
+REACH = 12  # frames that the start of speech may move: 60 ms
+SHORTEST_SILENCE = 6  # frames; shorter silences are closures
+LEFT = 1  # minimum number of frames that remain of the first sound
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Acoustics:
 
     @classmethod
     def of(cls, mel: Tensor) -> Acoustics:
-        """Of log-mel frames (frames, bins)."""
+        """Acoustics of log-mel frames (frames, bins)."""
         level = mel.logsumexp(-1).numpy()
         return cls(level, spectral_change(mel.clamp(min=float(mel.max()) - RANGE).numpy()))
 
@@ -63,11 +63,11 @@ def spectral_change(mel: Float32Array) -> Float32Array:
 
 
 def at_change(before: NDArray[np.float64], place: float, change: Float32Array) -> float:
-    """Refine a boundary by acoustics: the median place near `place` where a unit begins; changes count more.
+    """Refine a boundary by acoustics: the median start of a unit near `place`, weighted by spectral change.
 
     Args:
-        before: probability that the unit has not begun yet (frames,), falling.
-        place: in frames.
+        before: probability that the unit has not started yet (frames,), decreasing.
+        place: position in frames.
     """
     first, last = max(round(place) - NEAR, 1), min(round(place) + NEAR + 1, len(before))
     if last - first < 2:
@@ -80,7 +80,7 @@ def at_change(before: NDArray[np.float64], place: float, change: Float32Array) -
 
 
 def at_onsets(edges: NDArray[np.float64], silent: NDArray[np.bool_], level: Float32Array) -> NDArray[np.float64]:
-    """Refine edges (units + 1,) by the level: those between silence and sound move on to the first audible frame.
+    """Refine boundaries (units + 1,) by the level: those from silence to sound move on to the first audible frame.
 
     Args:
         silent: whether each unit is a silence (units,).

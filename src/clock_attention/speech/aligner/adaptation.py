@@ -1,6 +1,6 @@
 """Adapting the aligner to recordings without known boundaries, by hard EM: align, train on the result, align again.
 
-Frames near the boundaries that were found are not used as targets; otherwise the model would reinforce its own errors.
+Frames near the detected boundaries are not used as targets; otherwise the model would reinforce its own errors.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from clock_attention.speech.aligner.results import AlignmentError
 from clock_attention.speech.aligner.training import UNKNOWN, Labels, targets
 from clock_attention.speech.audio.wave import Wave
 
-LONGEST = 30.0  # seconds of a recording in one training step
-UNSURE = 0.02  # seconds around boundaries that are not trained on
+LONGEST = 30.0  # maximum seconds of a recording in one training step
+UNSURE = 0.02  # seconds around boundaries that are excluded from training
 Transcribed = list[tuple[Wave, str]]  # samples at 16 kHz, and the transcript
 
 
 class Learner(Protocol):
-    """An aligner, as far as adaptation needs it."""
+    """The part of an aligner's interface that adaptation needs."""
 
     model: AlignerNet
     device: torch.device
@@ -63,7 +63,7 @@ def adapt(
 
 
 def labelled(learner: Learner, sounds: Transcribed) -> tuple[list[tuple[Wave, Labels]], list[float]]:
-    """For adaptation: recordings that fit their text, with the boundaries that are found in them."""
+    """Label recordings for adaptation: those that fit their text, with the detected boundaries, and their scores."""
     examples, scores = [], []
     for wave, text in sounds:
         try:
@@ -79,7 +79,7 @@ def labelled(learner: Learner, sounds: Transcribed) -> tuple[list[tuple[Wave, La
 def step(
     learner: Learner, optimizer: torch.optim.Optimizer, wave: Wave, labels: Labels, rng: np.random.Generator
 ) -> None:
-    """One step of adaptation: learn from a window of one recording and the boundaries found in it."""
+    """Do one adaptation step on a window of one recording, with the boundaries found in it."""
     length = int(LONGEST * RATE)
     begin = int(rng.integers(0, max(len(wave) - length, 0) + 1))
     inputs = features(torch.from_numpy(wave[begin : begin + length])).to(learner.device)
@@ -94,10 +94,10 @@ def step(
 
 
 def sure_states(labels: Labels, frames: int, begin: float) -> NDArray[np.int64]:
-    """For adaptation: the state of each frame from `begin` on; UNKNOWN near where sounds begin and end."""
+    """Target states of the frames from `begin` on, for adaptation; UNKNOWN near the start and end of a sound."""
     states, _ = targets(labels, frames, FRAME_SECONDS, begin)
     centres = begin + (np.arange(frames) + 0.5) * FRAME_SECONDS
-    edges = np.append(labels.ends[np.flatnonzero(labels.begins[1:])], labels.ends[-1])  # where another sound begins
+    edges = np.append(labels.ends[np.flatnonzero(labels.begins[1:])], labels.ends[-1])  # where another sound starts
     nearest = np.abs(centres[:, None] - edges).min(1)
     states[nearest < UNSURE] = UNKNOWN
     return states

@@ -37,13 +37,13 @@ from clock_attention.speech.text.phonemizers import phonemizer
 
 logger = logging.getLogger(__name__)
 
-QUIETEST = 1e-4  # peak of a recording that holds anything
+QUIETEST = 1e-4  # recordings with a lower peak count as silent
 MOST_SOUNDS_PER_SECOND = 40.0
-LONG = 60.0  # seconds: what is longer is aligned in pieces
+LONG = 60.0  # seconds; longer recordings are aligned in pieces
 
 
 class Aligner:
-    """A network that classifies phones, and a search over the phones of a text."""
+    """Forced aligner: a network that classifies phones, and a search over the phones of a text."""
 
     def __init__(self, model: AlignerNet, device: str | torch.device = "cpu") -> None:
         self.model = model.to(device).eval()
@@ -52,7 +52,7 @@ class Aligner:
 
     @classmethod
     def load(cls, path: str | Path | None = None, device: str | torch.device = "cpu") -> Aligner:
-        """The model in a folder; the one that comes with the package if none is given."""
+        """Load an aligner from a folder, or the one that comes with the package if no path is given."""
         return cls(load_model(path or SHIPPED), device)
 
     def align(
@@ -64,13 +64,13 @@ class Aligner:
         posterior: bool = True,
         report: Callable[[float], None] = lambda seconds: None,
     ) -> AlignedRecording:
-        """Words and phones of a recording: a sound file, or samples of one channel with their rate.
+        """Align words and phones with a recording: an audio file, or samples of one channel with their rate.
 
-        Recordings of more than a minute are aligned piece by piece, in bounded memory; they have no posterior and no
-        clocks. `report` is then called with the seconds processed so far.
+        Recordings longer than a minute are aligned piece by piece, in bounded memory; the result then has no posterior
+        and no clocks, and `report` is called with the seconds processed so far.
 
         Raises:
-            AlignmentError: for a recording or a text that cannot be aligned, with the reason.
+            AlignmentError: if the recording and the text cannot be aligned, with the reason.
         """
         phonemes = self.read(text)
         if isinstance(audio, str | Path):
@@ -87,7 +87,7 @@ class Aligner:
         return self.align_emissions(self.emissions(wave), phonemes, len(wave) / RATE, posterior=posterior)
 
     def read(self, text: str) -> Phonemes:
-        """How a text is read; an AlignmentError where nothing in it can be."""
+        """Phonemes of a text; raises an AlignmentError if nothing in it can be read."""
         try:
             return self.reader(text)
         except UnreadableTextError as error:
@@ -95,13 +95,13 @@ class Aligner:
 
     @property
     def threshold(self) -> float:
-        """Below this score, the text does not match the recording."""
+        """Score below which a text does not match the recording."""
         return self.model.config.threshold
 
     def align_emissions(
         self, emissions: Emissions, phonemes: Phonemes, duration: float, *, posterior: bool = False
     ) -> AlignedRecording:
-        """Words and phones from the emissions of `duration` seconds."""
+        """Align words and phones with the emissions of `duration` seconds."""
         check_length(phonemes, duration)
         script = transcript(phonemes, tolerant=True)
         found = find(emissions, script)
@@ -121,7 +121,7 @@ class Aligner:
         )
 
     def align_phonemes(self, wave: ArrayLike, sample_rate: int, phonemes: Phonemes) -> TokenTimes:
-        """Start and end of every token. Each phoneme takes time; word boundaries and pauses may have length 0."""
+        """Start and end of every token; phonemes have a positive duration, word boundaries and pauses may have none."""
         samples = self.wave(wave, sample_rate)
         check_length(phonemes, len(samples) / RATE)
         script = transcript(phonemes, tolerant=False)
@@ -139,14 +139,14 @@ class Aligner:
         passes: int = 2,
         report: Callable[[int, int, float], None] | None = None,
     ) -> Aligner:
-        """Another aligner, for these recordings (sound, text): it learns from the boundaries that it finds in them.
+        """A copy of this aligner, adapted to recordings (audio, text) by training on the boundaries it finds in them.
 
         Each pass aligns all of them and then learns from all of them. Recordings whose text does not fit, and those
-        with words missing or added, are not learned from. `report` is told the pass, how many recordings were learned
-        from, and their mean score.
+        with words missing or added, are not used for training. `report` is called with the pass, the number of
+        recordings used, and their mean score.
 
         Raises:
-            AlignmentError: where none of the recordings can be learned from.
+            AlignmentError: if none of the recordings can be used for training.
         """
         learned = type(self)(deepcopy(self.model), self.device)
         learned.reader = self.reader
@@ -155,7 +155,7 @@ class Aligner:
         return learned
 
     def labels(self, wave: ArrayLike, sample_rate: int, text: str) -> tuple[Labels | None, float]:
-        """States with the ends that are found for them, to learn from, and the score; none if words do not agree."""
+        """Training labels (states with the ends found for them), or None if words do not agree; and the score."""
         samples = self.wave(wave, sample_rate)
         phonemes = self.reader(text)
         check_length(phonemes, len(samples) / RATE)
@@ -174,14 +174,14 @@ class Aligner:
         return Labels(states, np.maximum.accumulate(ends), begins), found.score
 
     def wave(self, audio: str | Path | ArrayLike, sample_rate: int | None) -> Wave:
-        """16 kHz samples of one channel, or an error that says what is wrong with them."""
+        """16 kHz samples of one channel; raises an error that says what is wrong with them."""
         if isinstance(audio, str | Path):
             try:
                 wave, lost = repaired(load_audio(audio, RATE))
             except ValueError as error:
                 raise AlignmentError(str(error)) from None
             if lost:
-                logger.warning("%s had lost %d bytes in a transfer in text mode: they were put back", audio, lost)
+                logger.warning("%s had lost %d bytes in a text-mode transfer; they were restored", audio, lost)
         else:
             samples = np.asarray(audio, dtype=np.float32)
             if sample_rate is None:
@@ -190,7 +190,7 @@ class Aligner:
                 raise AlignmentError(f"sample_rate: got {sample_rate} Hz, expected {LOWEST_RATE} … {HIGHEST_RATE}")
             if samples.ndim != 1:
                 raise AlignmentError(
-                    f"samples: got shape {samples.shape}, expected one channel (samples,): mix or choose"
+                    f"samples: got shape {samples.shape}, expected one channel (samples,): mix them or choose one"
                 )
             wave = resample(repaired(samples)[0], sample_rate, RATE)
         if not np.isfinite(wave).all():
@@ -217,10 +217,10 @@ class Aligner:
 
 
 def check_length(phonemes: Phonemes, duration: float) -> None:
-    """Refuse a text with more sounds than fit into the recording, before a graph is built."""
+    """Raise if a text has more sounds than fit into the recording to align, before a graph is built."""
     spoken = sum(sound is not None for sound in sounds(phonemes.tokens, phonemes.word_index))
     if spoken > MOST_SOUNDS_PER_SECOND * duration:
         raise AlignmentError(
             f"the text is too long for the recording: {spoken} sounds in {duration:.2f} s, "
-            f"and nobody says more than {MOST_SOUNDS_PER_SECOND:g} a second"
+            f"expected at most {MOST_SOUNDS_PER_SECOND:g} per second"
         )

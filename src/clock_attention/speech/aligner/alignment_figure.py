@@ -1,7 +1,7 @@
 """The figure of an alignment: waveform, mel, posterior of the phones and both clocks on one time axis.
 
-The posterior is in the middle. The source clock stands to its left, on the axis of phones, and counts the sounds of the
-text; the target clock below it counts the sounds detected so far. The search is drawn to where the two read the same.
+The posterior is in the middle. To its left, along the axis of phones, the source clock counts the sounds of the text;
+below it, the target clock counts the sounds detected so far. The search is drawn to where the two read the same.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-MOST_PHONES = 110  # in one picture
+MOST_PHONES = 110  # per figure
 
 
 def beginning(aligned: AlignedRecording, phonemes: Phonemes) -> tuple[float, int]:
-    """As much of a recording as fits into one alignment figure: seconds, and how many words of the text."""
+    """How much of a recording fits into one alignment figure: seconds, and number of words of the text."""
     phones = [phone for phone in aligned.phones if phone.label]
     if len(phones) <= MOST_PHONES:
         return aligned.duration, len(phonemes.words)
@@ -58,7 +58,7 @@ def beginning(aligned: AlignedRecording, phonemes: Phonemes) -> tuple[float, int
 def draw_alignment(
     aligned: AlignedRecording, phonemes: Phonemes, wave: Wave, sample_rate: int, title: str = ""
 ) -> Figure:
-    """The alignment figure itself, for notebooks. The posterior's columns are the tokens of `phonemes`."""
+    """Draw an alignment figure, for example in a notebook; the posterior's columns are the tokens of `phonemes`."""
     if aligned.posterior is None:
         raise ValueError("aligned: got an alignment without a posterior, expected one of a short recording")
     seconds = aligned.duration
@@ -86,7 +86,7 @@ def draw_alignment(
 
 
 def draw_path(axis: Axes, aligned: AlignedRecording, labels: list[str]) -> None:
-    """In the alignment figure: the alignment as a line. Phones that were not found have no place on it."""
+    """Draw the alignment as a line in the alignment figure; phones that were not found are not on it."""
     found = iter([phone for phone in aligned.phones if phone.label])
     waiting: AlignedInterval | None = next(found, None)
     for row, label in enumerate(labels):
@@ -98,7 +98,7 @@ def draw_path(axis: Axes, aligned: AlignedRecording, labels: list[str]) -> None:
 
 
 def draw_clocks(left: Axes, below: Axes, aligned: AlignedRecording, shown: list[int]) -> None:
-    """In the alignment figure: both clocks as parts of their ends, sounds of the text and sounds heard."""
+    """Draw both clocks in the alignment figure, each relative to its final reading."""
     assert aligned.source_clock is not None
     assert aligned.target_clock is not None
     source, target = (clock / max(float(clock[-1]), 1e-6) for clock in (aligned.source_clock, aligned.target_clock))
@@ -110,7 +110,7 @@ def draw_clocks(left: Axes, below: Axes, aligned: AlignedRecording, shown: list[
 
 
 def log_mel(wave: Wave, sample_rate: int) -> NDArray[np.float32]:
-    """Log-mel frames (frames, bins) for the alignment figure, as in figures of spoken text."""
+    """Log-mel frames (frames, bins) for the alignment figure, as in figures of speech."""
     config = MelConfig.preset("hifigan")
     mel = MelSpectrogram(config)(torch.from_numpy(resample(wave, sample_rate, config.sample_rate)))
     return np.asarray(mel, dtype=np.float32)
@@ -128,6 +128,6 @@ def caption(text: str, aligned: AlignedRecording, complete: bool) -> str:
 def save_alignment_figure(
     path: str | Path, aligned: AlignedRecording, phonemes: Phonemes, wave: Wave, sample_rate: int, title: str = ""
 ) -> None:
-    """Draw an alignment figure into a file."""
+    """Draw an alignment figure to a file."""
     path = check_figure_path(path)
     write_figure(draw_alignment(aligned, phonemes, wave, sample_rate, title), path)

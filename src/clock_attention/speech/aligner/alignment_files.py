@@ -1,4 +1,4 @@
-"""Files of an alignment: what each format holds of it, and subtitles as lines to read."""
+"""Writes alignment files in several formats, including subtitles in readable lines."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ CUES = ("lines", "words")
 
 
 def check_format(path: Path) -> Path:
-    """A path that an alignment file can have, or an error that says why not."""
+    """Check the path of an alignment file; raises an error that says why it is not valid."""
     return check_ending(path, FORMATS)
 
 
 def save_alignment(
     aligned: AlignedRecording, paths: Iterable[Path], text: str, reader: Phonemizer, cues: str = "lines"
 ) -> None:
-    """Write alignment files: words and phones into each of `paths`, in the format of its ending.
+    """Write alignment files: words and phones to each of `paths`, in the format of its extension.
 
-    Subtitles show the sentences of `text` in lines, or single words where `cues` says so.
+    Subtitles show the sentences of `text` in lines, or single words, depending on `cues`.
     """
     tiers = {"words": aligned.words, "phones": aligned.phones}
     facts = {
@@ -43,7 +43,7 @@ def save_alignment(
 
 
 def subtitles(aligned: AlignedRecording, text: str, reader: Phonemizer) -> Iterator[Interval]:
-    """Subtitles of an alignment: lines of the text with punctuation, each from its first word found to its last."""
+    """Subtitles of an alignment: lines of text with punctuation, each from its first to its last word found."""
     spoken = iter([word for word in aligned.words if word.label])
     missing = iter([flag.word for flag in aligned.flags if flag.kind == "written-not-spoken"])
     next_missing = next(missing, None)

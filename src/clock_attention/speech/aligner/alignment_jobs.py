@@ -1,7 +1,7 @@
-"""Alignment of many recordings as jobs: in parallel, each with its own outcome, in a table of what failed and why.
+"""Alignment of many recordings as parallel jobs, with a table of their outcomes: what failed and why.
 
-A recording that fails is a row with a reason; the others are written all the same. A run that is repeated leaves alone
-what has been aligned with the same text, audio and options.
+A recording that fails becomes a row with a reason; the others are written all the same. A repeated run skips recordings
+that have already been aligned with the same text, audio and options.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ logger = logging.getLogger(__name__)
 TABLE = "alignment.csv"
 ALIGNED, FAILED = "aligned", "failed"
 LOWEST_RATE = 11_025  # Hz
-FEW = 12  # recordings that are aligned sooner than another process has started
+FEW = 12  # recordings that can be aligned in the time that another process needs to start
 
 
 @dataclass(frozen=True)
 class Options:
-    """Options of alignment jobs: `force` ignores refusals; `mix` takes several channels; `cues`: lines or words.
+    """Options of alignment jobs: `force` overrides checks; `mix` mixes several channels; `cues` are lines or words.
 
-    The others are part of what a finished recording was made with.
+    The others only identify what a finished alignment was made with.
     """
 
     force: bool = False
@@ -54,14 +54,14 @@ class Options:
 
 @dataclass(frozen=True)
 class AlignmentJob:
-    """One alignment job: a recording, the files to write, and a picture of it if one is wanted."""
+    """One alignment job: a recording, the files to write, and the path of a figure, if requested."""
 
     recording: Recording
     outputs: tuple[Path, ...]
     plot: Path | None = None
 
     def inputs(self, options: Options) -> str:
-        """Changes when the result would."""
+        """Hash of all inputs of an alignment job; changes whenever the result would."""
         audio = Path(self.recording.path)
         facts = audio.stat() if audio.exists() else None
         made_from = (self.recording.text, facts and (facts.st_size, facts.st_mtime_ns), asdict(options))
@@ -74,15 +74,15 @@ class AlignmentJob:
 
 @dataclass(frozen=True)
 class Outcome:
-    """The outcome of an alignment job: a row of the table."""
+    """The outcome of an alignment job, a row of the table."""
 
     recording: str
     status: str
     score: str = ""
     seconds: str = ""
     words: str = ""
-    unspoken: str = ""  # words that are written and not spoken
-    unwritten: str = ""  # seconds of speech that are not written
+    unspoken: str = ""  # words of the text that are not spoken
+    unwritten: str = ""  # seconds of speech that are not in the text
     reason: str = ""
     inputs: str = ""
 
@@ -104,7 +104,7 @@ class Outcome:
 
 
 class MisfitError(ValueError):
-    """The text of an alignment job does not fit the recording."""
+    """Raised if the text of an alignment job does not fit the recording."""
 
     def __init__(self, score: float, threshold: float) -> None:
         super().__init__(
@@ -116,7 +116,7 @@ class MisfitError(ValueError):
 def align_one(
     aligner: Aligner, job: AlignmentJob, options: Options, report: Callable[[float], None] = lambda seconds: None
 ) -> AlignedRecording:
-    """Do one alignment job: align the recording and write its files, or raise an error and write none."""
+    """Run one alignment job: align the recording and write its files, or raise an error and write none."""
     recording = job.recording
     check_recording(Path(recording.path), options)
     aligned = aligner.align(recording.path, recording.text, report=report)
@@ -129,7 +129,7 @@ def align_one(
 
 
 def check_recording(path: Path, options: Options) -> None:
-    """For an alignment job: refuse several channels, which may be several speakers, and telephone speech."""
+    """Check an alignment job's recording: rejects multiple channels (perhaps several speakers) and telephone audio."""
     import soundfile
 
     if path.suffix.lower() in FOREIGN:
@@ -145,13 +145,13 @@ def check_recording(path: Path, options: Options) -> None:
         )
     if header.samplerate < LOWEST_RATE and not options.force:
         raise ValueError(
-            f"{path}: sampled at {header.samplerate} Hz, expected at least {LOWEST_RATE}: half of what tells sounds "
-            "apart is missing, so boundaries may be wrong (the option force aligns it anyway)"
+            f"{path}: sampled at {header.samplerate} Hz, expected at least {LOWEST_RATE}: half of the frequencies "
+            "that distinguish sounds are missing, so boundaries may be wrong (the option force aligns it anyway)"
         )
 
 
 def save_figure(aligner: Aligner, recording: Recording, aligned: AlignedRecording, path: Path) -> None:
-    """For an alignment job: draw the alignment, or the beginning of a long one, aligned again for its posterior."""
+    """Draw the figure of an alignment job; the beginning of a long recording is aligned again for its posterior."""
     from clock_attention.speech.aligner.alignment_figure import beginning, caption, save_alignment_figure
 
     phonemes = aligner.read(recording.text)
@@ -167,7 +167,7 @@ def save_figure(aligner: Aligner, recording: Recording, aligned: AlignedRecordin
 
 
 def outcome_of(aligner: Aligner, job: AlignmentJob, options: Options) -> Outcome:
-    """Do one alignment job; whatever goes wrong with one recording is the reason in its outcome."""
+    """Run one alignment job; any error becomes the reason in its outcome."""
     name = job.recording.id
     try:
         for path in (*job.outputs, *([job.plot] if job.plot else [])):
@@ -175,7 +175,7 @@ def outcome_of(aligner: Aligner, job: AlignmentJob, options: Options) -> Outcome
         return Outcome.of(name, align_one(aligner, job, options), job.inputs(options))
     except (ValueError, OSError) as error:
         reason = str(error)
-    except Exception as error:  # a fault of ours in one of ten thousand recordings must not lose the others
+    except Exception as error:  # a bug that shows in one of ten thousand recordings must not lose the others
         reason = f"{type(error).__name__}: {error}"
     return Outcome(name, FAILED, reason=" ".join(reason.split()))
 
@@ -187,7 +187,7 @@ _aligner: Aligner | None = None
 def align_all(
     jobs: Sequence[AlignmentJob], opener: Opener, options: Options, workers: int, aligner: Aligner | None = None
 ) -> Iterator[Outcome]:
-    """Do alignment jobs in processes, each with an aligner from `opener`, or `aligner`; outcomes as they come."""
+    """Run alignment jobs in processes, each with an aligner from `opener`, or with `aligner` if one is enough."""
     workers = min(workers, -(-len(jobs) // FEW))
     if workers <= 1:
         aligner = aligner or opener()
@@ -199,7 +199,7 @@ def align_all(
         waiting = iter(jobs)
         running: set[Future[Outcome]] = set()
         while True:
-            # Few in flight: an end by the user should not wait for a long queue.
+            # Few in flight, so that an interrupt by the user need not wait for a long queue.
             for job in islice(waiting, 2 * workers - len(running)):
                 running.add(pool.submit(run_job, job, options))
             if not running:
@@ -210,8 +210,8 @@ def align_all(
                     yield future.result()
                 except BrokenProcessPool:
                     raise OSError(
-                        "a process ended before its work was done, perhaps for lack of memory: "
-                        "the same command goes on from here, fewer processes need less"
+                        "a worker process ended before its work was done, perhaps for lack of memory: "
+                        "repeat the command to continue from here; fewer processes need less memory"
                     ) from None
 
 
@@ -223,13 +223,13 @@ def start_worker(opener: Opener) -> None:
 
 
 def run_job(job: AlignmentJob, options: Options) -> Outcome:
-    """Do one alignment job in a worker process."""
+    """Run one alignment job in a worker process."""
     assert _aligner is not None
     return outcome_of(_aligner, job, options)
 
 
 class Table:
-    """The outcomes of alignment jobs in `alignment.csv`: appended as they come, so that a stopped run can go on."""
+    """Outcomes of alignment jobs in `alignment.csv`; each is appended at once, so that a stopped run can continue."""
 
     COLUMNS = tuple(field.name for field in fields(Outcome))
 
@@ -242,7 +242,7 @@ class Table:
             return
         with open(self.path, encoding="utf-8", newline="") as file:
             for row in csv.reader(file):
-                # The last line may be half written; a table of another kind has other columns.
+                # The last line may be incomplete; a different kind of table has other columns.
                 if len(row) == len(self.COLUMNS) and row[1] in (ALIGNED, FAILED):
                     yield Outcome(*row)
 
@@ -260,7 +260,7 @@ class Table:
             writer.writerow(astuple(outcome))
 
     def finish(self, order: Iterable[str]) -> None:
-        """Write the table again, one row a recording, in order; those that are gone are left out."""
+        """Rewrite the table with one row per recording, in order; recordings not in `order` are left out."""
         content = io.StringIO()
         writer = csv.writer(content)
         writer.writerow(self.COLUMNS)
@@ -269,5 +269,5 @@ class Table:
 
 
 def default_workers() -> int:
-    """How many processes do alignment jobs: as many as there are processors."""
+    """Default number of processes for alignment jobs: the number of available processors."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -1,4 +1,4 @@
-"""Simulated speakers, rooms and recorders, so that the aligner learns phones and not voices."""
+"""Augmentation for training the aligner: simulated speakers, rooms and recorders, so it learns phones, not voices."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ Rng = np.random.Generator
 
 
 def augmented(wave: Wave, rng: Rng) -> tuple[Tensor, float]:
-    """Augmented features (frames, bins): the speech of another speaker, room and recorder, and its new length.
+    """Augmented features (frames, bins), as from another speaker, room and recorder, and the change of length.
 
-    The length is a factor: times of boundaries are to be multiplied by it. Resampling moves pitch, formants and pace
-    together; warping the mel axis moves the formants alone, so that all three vary.
+    The change of length is a factor by which boundary times must be multiplied. Resampling shifts pitch, formants and
+    pace together; warping the mel axis shifts only the formants, so that all three vary.
     """
     speed = float(np.exp(rng.uniform(-0.2, 0.2))) if rng.random() < 0.7 else 1.0
     if speed != 1.0:
@@ -40,12 +40,12 @@ def augmented(wave: Wave, rng: Rng) -> tuple[Tensor, float]:
 
 
 def warped(mel: Tensor, factor: float) -> Tensor:
-    """Augmentation, another speaker: formants times `factor`; each bin is read where it came from.  (frames, bins)"""
+    """Augmentation with another speaker: scales the formants by `factor` on the mel axis.  (frames, bins)"""
     import librosa
 
     hertz = librosa.mel_frequencies(BINS + 2, fmin=MEL.f_min, fmax=MEL.f_max)[1:-1]
     knee = 0.8 * hertz[-1] / max(factor, 1.0)
-    # Linear up to a knee, then to the end of the band: the usual piecewise warp of vocal-tract length.
+    # The usual piecewise linear vocal-tract length warp: by `factor` up to a knee, then to the end of the band.
     source = np.where(hertz <= knee * factor, hertz / factor, 0.0)
     slope = (hertz[-1] - knee) / max(hertz[-1] - knee * factor, 1.0)
     source = np.where(hertz > knee * factor, knee + (hertz - knee * factor) * slope, source)
@@ -56,7 +56,7 @@ def warped(mel: Tensor, factor: float) -> Tensor:
 
 
 def in_room(wave: Wave, rng: Rng) -> Wave:
-    """Augmentation, another room: convolved with decaying noise, the direct sound first."""
+    """Augmentation with another room: convolution with decaying noise after the direct sound."""
     seconds = rng.uniform(0.05, 0.35)
     length = int(seconds * RATE)
     tail = rng.normal(size=length) * np.exp(-6.9 * np.arange(length) / length)
@@ -68,14 +68,14 @@ def in_room(wave: Wave, rng: Rng) -> Wave:
 
 
 def with_noise(power: Tensor, rng: Rng) -> Tensor:
-    """Augmentation: noise of a random colour, 5 to 45 dB below the speech, added to the power in each bin."""
+    """Augmentation with noise of a random colour, 5 to 45 dB below the speech, added to the power in each bin."""
     colour = np.exp(rng.normal(0, 1.5) * np.linspace(-1, 1, BINS)).astype(np.float32)
     noise = torch.from_numpy(rng.standard_gamma(2.0, power.shape, dtype=np.float32) * colour)
     return power + noise * (power.mean() / noise.mean() * 10 ** (-rng.uniform(5, 45) / 10))
 
 
 def quantised(wave: Wave, rng: Rng) -> Wave:
-    """Augmentation: through a telephone's μ-law, with 5 to 8 bits."""
+    """Augmentation by telephone-style μ-law quantisation with 5 to 8 bits."""
     levels = 2.0 ** rng.integers(4, 8)
     peak = max(float(np.abs(wave).max()), 1e-6)
     compressed = np.sign(wave) * np.log1p(255 * np.abs(wave) / peak) / np.log(256)
@@ -84,7 +84,7 @@ def quantised(wave: Wave, rng: Rng) -> Wave:
 
 
 def band_limited(mel: Tensor, rng: Rng) -> Tensor:
-    """Augmentation: what a telephone or an old recorder lets through."""
+    """Augmentation by band limiting, as in a telephone or an old recorder."""
     floor = mel.amin()
     mel = mel.clone()
     if rng.random() < 0.7:
@@ -95,7 +95,7 @@ def band_limited(mel: Tensor, rng: Rng) -> Tensor:
 
 
 def masked(features: Tensor, rng: Rng) -> Tensor:
-    """Augmentation: a few bins without a value, as in SpecAugment."""
+    """Augmentation by masking a few bins, as in SpecAugment."""
     features = features.clone()
     for _ in range(int(rng.integers(0, 3))):
         width = int(rng.integers(1, 8))

@@ -14,16 +14,16 @@ from clock_attention.speech.aligner.search_weights import SearchWeights
 
 OTHER_COLUMN = STATES  # speech of any kind
 ALSO_WEIGHT = 1.0
-OTHER_COST = 2.5  # nats a frame: what speech of any kind costs more than the sound that fits best
+OTHER_COST = 2.5  # nats per frame that speech of any kind costs more than the sound that fits best
 LOWEST = -12.0
-MISFIT = -4.0  # in a score: nats a frame of other speech, and of sounds that were passed over
-USUAL_LENGTH = 12  # frames of a sound
+MISFIT = -4.0  # in a score: nats per frame of other speech, and of sounds that were skipped
+USUAL_LENGTH = 12  # typical frames of a sound
 
 
 class Emissions:
     """Emissions of the network: log-probabilities of states (frames, STATES), logits of a change (frames,).
 
-    `acoustics` is what the same frames sound like, where it is known.
+    `acoustics` holds the level and spectral change of the same frames, if known.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class Emissions:
 
     @cached_property
     def scores(self) -> NDArray[np.float32]:
-        """For the search (frames, STATES + 1), with sounds that stand for others, and other speech last."""
+        """Scores for the search (frames, STATES + 1), including permitted substitutes; other speech is last."""
         own = np.maximum(self.log_probabilities - self.weights.prior * self.log_prior, LOWEST).astype(np.float32)
         own[:, 0] += self.weights.silence
         out = np.empty((len(own), STATES + 1), np.float32)
@@ -64,17 +64,17 @@ class Emissions:
 
     @cached_property
     def change(self) -> NDArray[np.float32]:
-        """What it is worth to begin a sound with each frame.  (frames,)"""
+        """Score for starting a sound at each frame.  (frames,)"""
         return self.weights.change * np.clip(self.change_logits, -8.0, 8.0)
 
     @cached_property
     def clock(self) -> NDArray[np.float32]:
-        """Sounds heard so far: the sum of the probabilities that one begins.  (frames,)"""
+        """Sounds heard so far: the sum of the onset probabilities.  (frames,)"""
         speech = 1.0 - np.exp(self.log_probabilities[:, 0])
         return np.cumsum(speech / (1.0 + np.exp(-self.change_logits))).astype(np.float32)
 
     def score(self, path: NDArray[np.int32], graph: SearchGraph) -> float:
-        """How well the sounds of a path fit, in nats a frame of speech: 0 where nothing would fit better."""
+        """How well the sounds of a path fit, in nats per frame of speech; 0 if nothing would fit better."""
         columns = graph.column[path]
         silence = self.scores[:, 0] - self.weights.silence
         best = np.maximum(self.scores[:, 1:STATES].max(1), silence)

@@ -1,4 +1,4 @@
-"""Waveform → what the aligner's network sees: log-mel frames of 5 ms, normalised over the recording."""
+"""Input features of the aligner's network: log-mel frames of 5 ms, normalised over the recording."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ MEL = MelConfig(
     padding="hop",
     log_floor=1e-9,
 )
-RANGE = 16.0  # nats below the loudest cell: what is quieter counts as silence, whatever the recorder's noise
+RANGE = 16.0  # nats below the loudest cell; anything quieter counts as silence, whatever the recorder's noise
 
 
 @lru_cache(maxsize=1)
 def spectrogram() -> MelSpectrogram:
-    """The mel spectrogram of the aligner's features: log-mel frames of 5 ms."""
+    """The mel spectrogram for the aligner's features, in log-mel frames of 5 ms."""
     return MelSpectrogram(MEL)
 
 
 def normalised_features(mel: Tensor) -> Tensor:
-    """The aligner's features: log-mel (…, frames, bins) with a floor, without the recording's level and tilt."""
+    """Normalise log-mel (…, frames, bins) for the aligner: with a floor, without the recording's level and tilt."""
     loudest = mel.amax((-1, -2), keepdim=True)
     mel = torch.maximum(mel, loudest - RANGE)
     mean = mel.mean(-2, keepdim=True)

@@ -14,16 +14,16 @@ from clock_attention.speech.aligner.phone_classes import HALVES, STATES
 from clock_attention.speech.aligner.results import AlignmentError
 from clock_attention.speech.audio.wave import Wave
 
-POOL = 2  # frames per step of following: 10 ms
+POOL = 2  # frames per tracking step: 10 ms
 BLOCK = 20 * RATE  # samples that the network processes at a time
-CONTEXT = 2 * RATE  # samples on both sides that the network sees too
-# A block whose loudest sample is below this part of the loudest so far is silent, whatever normalising it on its own
-# would make of its noise.
+CONTEXT = 2 * RATE  # context samples on both sides of a block
+# A block whose peak is below this fraction of the loudest peak so far counts as silent. Normalised on its own, its
+# noise could look like speech.
 QUIET = 0.01
 
 
 def block_emissions(listen: Callable[[Wave], Emissions], pieces: Iterable[Wave]) -> Iterator[Emissions]:
-    """Emissions of a long recording: samples at 16 kHz in pieces of any size; blocks are whole numbers of steps."""
+    """Emissions of a long recording, from 16 kHz samples in chunks of any size; blocks are whole numbers of steps."""
     loudest = 0.0
     known = None
     for window, start, length in windows(pieces):
@@ -42,7 +42,7 @@ def block_emissions(listen: Callable[[Wave], Emissions], pieces: Iterable[Wave])
 
 
 def windows(pieces: Iterable[Wave]) -> Iterator[tuple[Wave, int, int]]:
-    """For emissions of a long recording: blocks with context: (samples, where the block starts in them, its length)."""
+    """Blocks of a long recording with context: (samples, start of the block in them, length of the block)."""
     before = waiting = np.zeros(0, dtype=np.float32)
     for piece in pieces:
         waiting = np.concatenate([waiting, piece])
@@ -54,7 +54,7 @@ def windows(pieces: Iterable[Wave]) -> Iterator[tuple[Wave, int, int]]:
 
 
 def silence(frames: int, like: Emissions | None) -> Emissions:
-    """Emissions that are silence, for the same search as others, and as quiet as can be."""
+    """Emissions of a silent block in a long recording, with the prior and search weights of `like`."""
     scores = np.full((frames, STATES), LOWEST, dtype=np.float32)
     scores[:, 0] = 0.0
     change = np.full(frames, -8.0, dtype=np.float32)
@@ -65,7 +65,7 @@ def silence(frames: int, like: Emissions | None) -> Emissions:
 
 
 def part(emissions: Emissions, start: int, end: int) -> Emissions:
-    """Emissions of the frames start … end."""
+    """Slice of emissions: the frames start … end."""
     return Emissions(
         emissions.log_probabilities[start:end],
         emissions.change_logits[start:end],
@@ -76,7 +76,7 @@ def part(emissions: Emissions, start: int, end: int) -> Emissions:
 
 
 def pooled(emissions: Emissions) -> NDArray[np.float32]:
-    """Emissions of a long recording in steps of two frames, one column a sound: silence first.  (steps, sounds)"""
+    """Emissions of a long recording in steps of two frames, one column per sound, silence first.  (steps, sounds)"""
     scores = emissions.scores[:, :STATES]
     speech = scores[:, 1:].reshape(len(scores), -1, HALVES).max(2)
     both = np.concatenate([scores[:, :1], speech], axis=1)
@@ -84,7 +84,7 @@ def pooled(emissions: Emissions) -> NDArray[np.float32]:
 
 
 class Waiting:
-    """Emissions of a long recording that are not aligned yet, taken from the front."""
+    """Queue of emissions of a long recording that are not aligned yet."""
 
     def __init__(self) -> None:
         self._parts: list[Emissions] = []
@@ -103,7 +103,7 @@ class Waiting:
             taken.append(first)
             frames -= count
         acoustics = [piece.acoustics for piece in taken if piece.acoustics is not None]
-        last = taken[-1]  # silence before the first emissions has no prior or weights of the model
+        last = taken[-1]  # silence before the first emissions does not have the model's prior and weights
         return Emissions(
             np.concatenate([piece.log_probabilities for piece in taken]),
             np.concatenate([piece.change_logits for piece in taken]),

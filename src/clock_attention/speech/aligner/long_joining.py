@@ -1,4 +1,4 @@
-"""Alignments of the pieces of a long recording, joined into one."""
+"""Joins the alignments of a long recording's pieces into one."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ from collections.abc import Iterable
 from clock_attention.speech.aligner.emissions import LOWEST
 from clock_attention.speech.aligner.results import AlignedInterval, AlignedRecording, Flag
 
-FOUND = 0.5  # of the words, at least: otherwise the text does not belong to the recording, however well the rest fits
+FOUND = 0.5  # minimum share of words found; below it the text does not match the recording, however well the rest fits
 
 
 class Joined:
-    """Joins the alignments of a long recording's pieces, which it takes in order of time."""
+    """Joins the alignments of a long recording's pieces, which must be added in order of time."""
 
     def __init__(self, words: tuple[str, ...], threshold: float) -> None:
         self._text, self._threshold = words, threshold
         self._words: list[AlignedInterval] = []
         self._phones: list[AlignedInterval] = []
         self._flags: list[Flag] = []
-        self._next = 0  # word of the text
+        self._next = 0  # next word of the text
         self._score = self._weight = 0.0
 
     def add(self, piece: AlignedRecording, start: float, first: int, stop: int) -> None:
-        """A piece that starts at `start` seconds and holds the words `first` … `stop`−1."""
+        """Add a piece that starts at `start` seconds and contains the words `first` … `stop`−1."""
         self._left_out(first, start)
         extend(self._words, piece.words, start)
         extend(self._phones, piece.phones, start)
@@ -33,7 +33,7 @@ class Joined:
         self._next = stop
 
     def add_wordless(self, start: float, end: float, first: int, *, speech: bool) -> None:
-        """A stretch without words of the text, before word `first`."""
+        """Add a stretch without words of the text, before word `first`."""
         self._left_out(first, start)
         for tier in (self._words, self._phones):
             extend(tier, [AlignedInterval(0.0, end - start, "")], start)
@@ -54,7 +54,7 @@ class Joined:
         )
 
     def _left_out(self, until: int, time: float) -> None:
-        """Flag the words that no piece has had."""
+        """Flag the words before `first` that were in no piece."""
         for word in range(self._next, until):
             self._flag(Flag("written-not-spoken", self._text[word], time, time))
         self._next = max(self._next, until)
@@ -68,18 +68,18 @@ class Joined:
 
 
 def extend(tier: list[AlignedInterval], piece: Iterable[AlignedInterval], start: float) -> None:
-    """Joining pieces: append intervals, shifted; a silence that goes on is one silence."""
+    """Append shifted intervals when joining pieces; a silence that continues across pieces stays one silence."""
     for interval in piece:
         begin, end = interval.start + start, interval.end + start
         if tier and not tier[-1].label and not interval.label:
             tier[-1] = AlignedInterval(tier[-1].start, end, "", min(tier[-1].confidence, interval.confidence))
         else:
-            begin = tier[-1].end if tier else begin  # the same instant, to the last digit
+            begin = tier[-1].end if tier else begin  # exactly the same time, to the last digit
             tier.append(AlignedInterval(begin, max(begin, end), interval.label, interval.confidence))
 
 
 def ended(tier: list[AlignedInterval], duration: float) -> tuple[AlignedInterval, ...]:
-    """Joining pieces: intervals that end where the recording does; the last frame may be a part of one."""
+    """Make intervals of joined pieces end where the recording ends; its last frame may be incomplete."""
     out = [interval for interval in tier if interval.start < duration]
     if out:
         last = out[-1]

@@ -1,8 +1,8 @@
-"""Alignment of long recordings: located in their text as a stream, and aligned piece by piece.
+"""Alignment of long recordings: tracked in their text as a stream, cut into pieces and aligned piece by piece.
 
-`Follower` assigns, with a lag, each frame to a word; `Cutter` cuts where that is certain, in silences
-between words; each piece is aligned with the words that lie in it. Nothing but a few blocks and the result is held in
-memory, and the time is linear in the length.
+`Follower` assigns, with a lag, each frame to a word; `Cutter` cuts in silences between words, once the words around
+them are certain; each piece is aligned with its words. Only a few blocks and the result are held in memory, and the
+time is linear in the length.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from clock_attention.speech.audio.wave import Wave
 from clock_attention.speech.text.phonemes import NO_WORD, Phonemes
 
 STEP = POOL * FRAME_SECONDS
-BAND = 4000  # states of the text that are followed at a time: about four minutes of speech
-LAG = 4000  # steps after which the past is decided: 40 s
+BAND = 4000  # states of the text that are tracked at a time: about four minutes of speech
+LAG = 4000  # steps after which a decision is final: 40 s
 
 
 class LongAligner(Protocol):
-    """What long recordings need of an aligner."""
+    """The part of an aligner's interface that long recordings need."""
 
     @property
     def threshold(self) -> float: ...
@@ -43,7 +43,7 @@ def align_long(
     phonemes: Phonemes,
     report: Callable[[float], None] = lambda seconds: None,
 ) -> AlignedRecording:
-    """Align a long recording: samples at 16 kHz that come in blocks of any size.
+    """Align a long recording, given as a stream of 16 kHz samples in blocks of any size.
 
     Args:
         report: called with the seconds processed so far.
@@ -63,7 +63,7 @@ def align_long(
                     part = aligner.align_emissions(
                         emissions, some_words(phonemes, piece.first, piece.stop), end - start
                     )
-                except AlignmentError:  # too many words for the time
+                except AlignmentError:  # too many words for the duration
                     joined.add_wordless(start, end, piece.stop, speech=True)
                 else:
                     joined.add(part, start, piece.first, piece.stop)
@@ -93,7 +93,7 @@ def align_long(
 
 
 def word_classes(phonemes: Phonemes) -> list[list[int]]:
-    """For long recordings: the sounds of each word, as columns of what `pooled` gives."""
+    """Sounds of each word for long recordings, as columns of the emissions from `pooled`."""
     words: list[list[int]] = [[] for _ in phonemes.words]
     for sound, word in zip(sounds(phonemes.tokens, phonemes.word_index), phonemes.word_index, strict=True):
         if sound is not None:
@@ -102,7 +102,7 @@ def word_classes(phonemes: Phonemes) -> list[list[int]]:
 
 
 def some_words(phonemes: Phonemes, first: int, stop: int) -> Phonemes:
-    """For a piece of a long recording: the words `first` … `stop`−1, with the boundaries between and after them."""
+    """Phonemes of a piece of a long recording: words `first` … `stop`−1, with the boundaries between and after them."""
     index = np.array(phonemes.word_index)
     inside = np.flatnonzero((index >= first) & (index < stop))
     begin, end = int(inside[0]), int(inside[-1]) + 1

@@ -1,12 +1,12 @@
 """Tracking a long recording in its text, frame by frame: Viterbi search in a moving band with a fixed lag.
 
-The states are those of the whole text in a row: silence, other speech, the phones of a word, silence, and so on. What
-lies between words is optional; other speech, which is not written, has a price; and from one silence the path may jump
-to a later one, at a price for the words that it leaves out. So a passage that is missing from the
-text or from the recording has a fixed cost and does not shift everything after it.
+The states of the whole text form a sequence: silence, other speech, the phones of a word, silence, and so on. States
+between words are optional; other speech, which is not in the text, has a cost; and from one silence the path may jump
+to a later one, at a cost for the words that it skips. So a passage that is missing from the text or from the recording
+has a fixed cost and does not shift everything after it.
 
-Only states near the best one are followed, and what is older than the lag is decided: paths that disagree with the
-decision are dropped, so that the pieces fit together. Memory is band × lag, whatever the length; time is linear.
+Only states near the best one are tracked, and frames older than the lag are decided: paths that disagree with the
+decision are dropped, so that the results are consistent. Memory is band × lag, whatever the length; time is linear.
 """
 
 from __future__ import annotations
@@ -23,29 +23,29 @@ from clock_attention.arrays import Float32Array
 Integers = NDArray[np.int32]
 
 SILENCE, OTHER = -1, -2  # between words
-BEAM = 500.0  # nats below the best: such paths do not come back
+BEAM = 500.0  # nats below the best; worse paths never recover
 
 
 @dataclass(frozen=True)
 class Prices:
-    """Costs of tracking, in nats, of what a transcript should not need."""
+    """Costs in tracking, in nats, of deviations from the transcript."""
 
-    aside: float = 30.0  # beginning to say what is not written: more than a word that happens to fit would save
-    unwritten: float = 1.0  # each frame of it, beside the best phone's score
-    jump: float = 25.0  # leaving words out
-    word: float = 2.0  # each word that is left out
+    aside: float = 30.0  # starting speech that is not in the text: more than a word that happens to fit would save
+    unwritten: float = 1.0  # each frame of such speech, relative to the best phone's score
+    jump: float = 25.0  # skipping words
+    word: float = 2.0  # each word that is skipped
 
 
 @dataclass(frozen=True)
 class TextStates:
-    """States for tracking a long text: each one's emission class, SILENCE or OTHER, and its word or the next."""
+    """States for tracking a long text: emission class of each state, or SILENCE or OTHER, and its word or the next."""
 
     classes: Integers  # (S,)
     words: Integers  # (S,)
 
     @classmethod
     def of(cls, words: Sequence[Sequence[int]]) -> TextStates:
-        """From the emission classes of each word."""
+        """Build the states from the emission classes of each word."""
         classes, owners = [SILENCE, OTHER], [0, 0]
         for number, phones in enumerate(words):
             classes += [*phones, SILENCE, OTHER]
@@ -57,12 +57,12 @@ class TextStates:
 
 
 class Follower:
-    """Tracks a long recording in its text: takes emissions block by block; gives each frame's state once decided.
+    """Tracks a long recording in its text: takes emissions block by block and returns frames' states once decided.
 
     Args:
         silence: the class of silence in the emissions; all others are speech.
-        band: states that are followed at a time.
-        lag: frames after which the past is decided.
+        band: number of states that are tracked at a time.
+        lag: number of frames after which a frame's state is decided.
     """
 
     def __init__(
@@ -72,13 +72,13 @@ class Follower:
         self.band = min(band, len(states))
         self.prices = prices or Prices()
         self._scores = np.full(len(states), -np.inf, dtype=np.float32)
-        self._scores[0] = 0.0  # before the first frame; steps leave from here
-        self._back = np.zeros((0, self.band), dtype=np.int16)  # of frames that are not decided yet
-        self._lows = np.zeros(0, dtype=np.int32)  # the first state that each of them follows
+        self._scores[0] = 0.0  # before the first frame, where all paths start
+        self._back = np.zeros((0, self.band), dtype=np.int16)  # back pointers of undecided frames
+        self._lows = np.zeros(0, dtype=np.int32)  # first tracked state of each of these frames
         self.decided = 0
 
     def feed(self, emissions: Float32Array) -> Integers:
-        """States of the frames that are decided now; emissions are log-probabilities, (frames, classes)."""
+        """Add emissions (log-probabilities, (frames, classes)); returns the states of frames that are now decided."""
         back = np.empty((len(emissions), self.band), dtype=np.int16)
         lows = np.empty(len(emissions), dtype=np.int32)
         low = int(self._lows[-1]) if len(self._lows) else 0
@@ -99,7 +99,7 @@ class Follower:
         return self._decide(len(self._lows) - self.lag)
 
     def _decide(self, frames: int) -> Integers:
-        """Decide that many of the oldest frames that are not."""
+        """Decide this many of the oldest undecided frames."""
         if frames <= 0:
             return np.zeros(0, dtype=np.int32)
         path = _trace(self._back, self._lows, int(np.argmax(self._scores)))
@@ -111,12 +111,12 @@ class Follower:
         return path[:frames]
 
     def finish(self) -> Integers:
-        """States of all frames that are left. Words that remain at the end of the text are left out."""
+        """States of all remaining frames; remaining words at the end of the text are skipped."""
         if not len(self._lows):
             return np.zeros(0, dtype=np.int32)
         prices, words = self.prices, self.states.words
         last = len(self.states) - 1
-        ends = self._scores.copy()  # of paths that end in each state, and leave out what follows
+        ends = self._scores.copy()  # of paths that end in each state and skip the remaining words
         left_out = words[last] - words
         ends -= np.where(left_out > 0, prices.jump + prices.word * left_out, 0.0).astype(np.float32)
         inside = self.states.classes >= 0
@@ -130,7 +130,7 @@ class Follower:
 
 @numba.njit(cache=True, nogil=True)
 def _advance(emissions, classes, words, silence, prices, low, scores, back, lows):  # type: ignore[no-untyped-def]
-    """Tracking: scores after these frames (in place), where each state came from, and the band of each frame."""
+    """Advance tracking by these frames: updates scores in place, fills in back pointers and each frame's band."""
     aside, unwritten, jump, per_word = prices
     states, band = len(classes), back.shape[1]
     for frame in range(len(emissions)):
@@ -141,12 +141,12 @@ def _advance(emissions, classes, words, silence, prices, low, scores, back, lows
                 speech = row[place]
         other = max(row[silence], speech) - unwritten
         high = low + band
-        # Downwards: a state reads those before it as they were one frame ago.
+        # In descending order, because a state needs its predecessors' scores from the previous frame.
         for state in range(high - 1, low - 1, -1):
             kind = classes[state]
             best, came = scores[state], 0
             price = aside if kind == OTHER else 0.0
-            # The first phone of a word may follow other speech, silence, or the last phone of the word before.
+            # The first phone of a word may follow other speech, silence, or the last phone of the previous word.
             reach = 2 if kind == OTHER else 3 if kind >= 0 and state > 0 and classes[state - 1] == OTHER else 1
             for step in range(1, min(reach, state - low) + 1):
                 if scores[state - step] - price > best:
@@ -171,7 +171,7 @@ def _advance(emissions, classes, words, silence, prices, low, scores, back, lows
         lows[frame] = low
         for state in range(low, high):  # keep numbers small
             scores[state] -= best
-        # The best state stays in the first third of the band: text is ahead of it, not behind.
+        # The best state stays in the first third of the band, because the text to track is ahead of it, not behind.
         moved = min(max(low, top - band // 3), states - band)
         scores[low:moved] = -np.inf
         low = moved
@@ -179,12 +179,12 @@ def _advance(emissions, classes, words, silence, prices, low, scores, back, lows
 
 @numba.njit(cache=True, nogil=True)
 def _trace(back, lows, state):  # type: ignore[no-untyped-def]
-    """Tracking: the state of each frame on the path that ends in `state`."""
+    """Backtrace of tracking: the state of each frame on the path that ends in `state`."""
     path = np.empty(len(back), dtype=np.int32)
     for frame in range(len(back) - 1, -1, -1):
         path[frame] = state
-        came = back[frame, state - lows[frame]]  # how many states before; negative: a jump within the frame
-        if came < 0:  # the frame before a jump is that of the state it left
+        came = back[frame, state - lows[frame]]  # number of states back; negative: a jump within the frame
+        if came < 0:  # a jump continues from the state that it left
             state += came
             came = back[frame, state - lows[frame]]
         state -= came
@@ -193,7 +193,7 @@ def _trace(back, lows, state):  # type: ignore[no-untyped-def]
 
 @numba.njit(cache=True, nogil=True)
 def _drop_others(back, lows, decided, at, scores):  # type: ignore[no-untyped-def]
-    """Tracking: drop the states of the last frame whose path is not in state `at` at frame `decided`."""
+    """Drop tracked states of the last frame whose path is not in state `at` at frame `decided`."""
     low = lows[len(lows) - 1]
     for place in range(len(scores)):
         if scores[place] < -BEAM:
@@ -211,7 +211,7 @@ def _drop_others(back, lows, decided, at, scores):  # type: ignore[no-untyped-de
 
 
 def runs(path: Integers) -> Iterator[tuple[int, int, int]]:
-    """Tracking: (state, first frame, one past the last) of each stretch of frames in one state."""
+    """Runs of equal states in tracking: (state, first frame, one past the last frame)."""
     edges = np.flatnonzero(np.diff(path)) + 1
     for start, end in zip([0, *edges], [*edges, len(path)], strict=True):
         if end > start:

@@ -1,7 +1,7 @@
-"""The aligner's network: for every 5 ms, which half of which phone is spoken, and whether a new phone begins.
+"""The aligner's network: for every 5 ms, which half of which phone is spoken, and whether a new phone starts.
 
-A convolution takes four frames into one step, ConvNeXt blocks of different dilations look about 0.8 s each way, and one
-linear map gives the four 5 ms frames of each step: it computes at 50 Hz and outputs at 200 Hz.
+A convolution merges four frames into one step, ConvNeXt blocks of different dilations see about 0.8 s each way, and one
+linear layer outputs the four 5 ms frames of each step: it computes at 50 Hz and outputs at 200 Hz.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ STRIDE = 4
 
 
 class AlignerConfig(BaseModel):
-    """Sizes of the aligner's network, and the numbers that the search needs. Stored with the weights."""
+    """Sizes of the aligner's network and parameters of its search, stored with the weights."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
@@ -37,13 +37,13 @@ class AlignerConfig(BaseModel):
     hidden: Annotated[int, Field(gt=0, le=8192)] = 384
     kernel: Annotated[int, Field(gt=0, le=63)] = 7
     dilations: Annotated[tuple[Annotated[int, Field(gt=0, le=64)], ...], Field(max_length=64)] = (1, 2, 3, 1, 2, 3, 1)
-    log_prior: tuple[float, ...] = (0.0,) * STATES  # of each state in the training data
+    log_prior: tuple[float, ...] = (0.0,) * STATES  # prior of each state in the training data
     threshold: float = -2.0  # below this score, the text does not match the recording
     search: SearchWeights = SearchWeights()
 
 
 class ConvolutionBlock(nn.Module):
-    """One block of the aligner's network: a dilated depthwise convolution, norm, two linear layers."""
+    """A block of the aligner's network: a dilated depthwise convolution, norm, two linear layers."""
 
     def __init__(self, width: int, hidden: int, kernel: int, dilation: int) -> None:
         super().__init__()
@@ -62,7 +62,7 @@ class ConvolutionBlock(nn.Module):
 class AlignerNet(nn.Module):
     """The aligner's network: features (B, frames, bins) → log-probabilities of states, logits of a change.
 
-    `change[t]` says whether a sound begins with frame t.
+    `change[t]` says whether a sound starts at frame t.
     """
 
     def __init__(self, config: AlignerConfig) -> None:
@@ -86,7 +86,7 @@ class AlignerNet(nn.Module):
 
 
 def save_model(folder: str | Path, model: AlignerNet) -> None:
-    """Write the aligner's network: configuration and half-precision weights in a folder."""
+    """Write the aligner's network to a folder: configuration and half-precision weights."""
     from safetensors.torch import save
 
     folder = Path(folder)
@@ -97,13 +97,13 @@ def save_model(folder: str | Path, model: AlignerNet) -> None:
 
 
 def model_name(folder: str | Path) -> str:
-    """A name of the aligner's model in a folder that changes with its files, for what has been aligned with it."""
+    """Identifies the aligner's model in a folder by its files' contents, to recognise alignments made with it."""
     files = sorted(path for path in Path(folder).iterdir() if path.is_file())
     return hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()[:16]
 
 
 def load_model(folder: str | Path) -> AlignerNet:
-    """The aligner's network from a folder; ValueError for one that does not hold a model of this kind."""
+    """Load the aligner's network from a folder; raises a ValueError if it does not contain such a model."""
     from safetensors import SafetensorError
     from safetensors.torch import load
 

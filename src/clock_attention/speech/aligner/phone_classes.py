@@ -1,4 +1,4 @@
-"""The phone classes of the aligner, and which of them may stand for a phoneme of the text.
+"""The phone classes of the aligner, and the substitutes that are accepted for a phoneme of the text.
 
 One class per American English phoneme, without stress: the r-coloured vowels of "her" and "letter" are one sound (ɜ),
 though the phonemizer writes two tokens for it. Each class has two halves, so that a boundary lies between the end of
@@ -28,7 +28,7 @@ FROM_ARPABET = {
     "n": "n", "ng": "ŋ", "p": "p", "r": "ɹ", "s": "s", "sh": "ʃ", "t": "t", "th": "θ", "v": "v", "w": "w", "y": "j",
     "z": "z", "zh": "ʒ", "pau": SILENCE, "ssil": SILENCE, "h#": SILENCE,
 }
-# What is also said for a phoneme, with what it costs (nats per state).
+# Common substitutes for a phoneme, with their cost (nats per state).
 ALSO = {
     "t": {"T": 0.5, "d": 1.0}, "d": {"T": 0.5, "t": 1.0}, "T": {"d": 0.3, "t": 0.5}, "z": {"s": 0.7}, "s": {"z": 1.0},
     "ð": {"d": 1.0, "θ": 1.0, "n": 1.5}, "θ": {"ð": 1.0}, "ʒ": {"ʃ": 1.0, "ʤ": 1.0}, "ʃ": {"ʒ": 1.0}, "v": {"f": 1.0},
@@ -47,7 +47,7 @@ ALSO = {
 
 
 def plain(token: str) -> str:
-    """The phone class of a phoneme token: without stress, and with one reduced vowel."""
+    """The phone class of a phoneme token, without stress and with a single reduced vowel."""
     symbol = token[-1]
     if symbol == "ᵻ":
         return "ɪ"
@@ -61,7 +61,7 @@ def is_boundary(token: str) -> bool:
 
 @dataclass(frozen=True)
 class Sound:
-    """The phone class expected for one token, and which of its halves (both, or one of an r-coloured vowel)."""
+    """The phone class expected for one token, and its halves (both, or one for part of an r-coloured vowel)."""
 
     name: str
     halves: tuple[int, ...] = (0, 1)

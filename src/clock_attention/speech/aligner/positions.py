@@ -14,24 +14,24 @@ from clock_attention.speech.aligner.emissions import Emissions
 from clock_attention.speech.aligner.search_graph import build
 from clock_attention.speech.aligner.transcript import OTHER, PAUSE, Transcript
 
-TOLERANCE = 4  # frames: 20 ms, within which confidence is counted
-OVERCONFIDENCE = 4  # power that makes the posterior's share within 20 ms as often right as it says
+TOLERANCE = 4  # frames: 20 ms, the tolerance that confidences refer to
+OVERCONFIDENCE = 4  # power that calibrates the posterior mass within 20 ms
 
 
 @dataclass(frozen=True)
 class UnitPlaces:
-    """Positions of a transcript's units, in frames; units that were skipped have none."""
+    """Positions of a transcript's units, in frames; skipped units have none."""
 
-    units: NDArray[np.int64]  # (present,) those that take time, in order
+    units: NDArray[np.int64]  # (present,) units that are present, in order
     edges: NDArray[np.float64]  # (present + 1,) in frames, from 0 to the end
     confidence: NDArray[np.float64]  # (present + 1,) of the edges
     score: float
     posterior: NDArray[np.float32]  # (frames, states)
-    path: NDArray[np.int32]  # (frames,) the best states
+    path: NDArray[np.int32]  # (frames,) state of each frame on the best path
 
 
 def find(emissions: Emissions, script: Transcript) -> UnitPlaces:
-    """The best positions of all units: the emissions are the evidence, the clocks are the prior."""
+    """Find the best positions of all units of a text: the emissions are the evidence, the clocks are the prior."""
     graph, weights = script.graph, emissions.weights
     scores, change = emissions.scores[:, graph.column], emissions.change
     if weights.clock:
@@ -41,7 +41,7 @@ def find(emissions: Emissions, script: Transcript) -> UnitPlaces:
     units = graph.unit[path]
     firsts = np.flatnonzero(np.diff(units, prepend=-1))
     present = units[firsts].astype(np.int64)
-    # How sure the edges are, given which words are there: alternatives without some of them would blur the others.
+    # Confidence of the edges, given which words are present: alternatives without some of them would blur the others.
     kept = np.where(script.kind == OTHER, -2, script.word)
     kept = np.flatnonzero(np.isin(kept, [-1, *script.word[present]]) | np.isin(np.arange(len(kept)), present))
     states = np.flatnonzero(np.isin(graph.unit, kept))
@@ -53,7 +53,7 @@ def find(emissions: Emissions, script: Transcript) -> UnitPlaces:
     cumulated = np.cumsum(posterior, axis=1)
     beginnings = np.searchsorted(row.unit, np.searchsorted(kept, present))
     for place in range(1, len(firsts)):
-        before = cumulated[:, beginnings[place] - 1]  # probability that the unit has not begun yet
+        before = cumulated[:, beginnings[place] - 1]  # probability that the unit has not started yet
         edges[place], confidence[place] = crossing(before, int(firsts[place]))
         if emissions.acoustics is not None:
             edges[place] = at_change(before, edges[place], emissions.acoustics.change)
@@ -66,7 +66,7 @@ def find(emissions: Emissions, script: Transcript) -> UnitPlaces:
 
 
 def ordered(edges: NDArray[np.float64], least: float = 0.5) -> NDArray[np.float64]:
-    """Positions of a text's units in order, at least half a frame apart."""
+    """Put positions of a text's units in order, at least half a frame apart."""
     steps = least * np.arange(len(edges))
     end = edges[-1]
     edges = np.maximum.accumulate(edges - steps) + steps
@@ -75,7 +75,7 @@ def ordered(edges: NDArray[np.float64], least: float = 0.5) -> NDArray[np.float6
 
 
 def crossing(before: NDArray[np.float64], near: int) -> tuple[float, float]:
-    """A position between frames: where a falling probability passes one half, and its fall within 20 ms of there."""
+    """Position between frames where a decreasing probability passes one half, and the confidence from its drop."""
     begin, end = max(near - 60, 0), min(near + 60, len(before))
     window = np.minimum.accumulate(before[begin:end])
     below = int(np.searchsorted(-window, -0.5))
@@ -83,7 +83,7 @@ def crossing(before: NDArray[np.float64], near: int) -> tuple[float, float]:
         place = float(near)
     else:
         high, low = window[below - 1], window[below]
-        place = begin + below - 0.5 + (high - 0.5) / max(high - low, 1e-9)  # a frame speaks for its middle
+        place = begin + below - 0.5 + (high - 0.5) / max(high - low, 1e-9)  # a frame stands for its middle
     at = round(place)
     early, late = before[max(at - TOLERANCE - 1, 0)], before[min(at + TOLERANCE, len(before) - 1)]
     return place, float(np.clip(early - late, 0.0, 1.0) ** OVERCONFIDENCE)

@@ -1,4 +1,4 @@
-"""Recordings to align and their texts as people keep them: LJSpeech folders, or audio with a transcript beside each."""
+"""Finds recordings to align and their texts: LJSpeech folders, or audio files with a transcript next to each."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from clock_attention.speech.corpus.ljspeech import SUFFIXES, best_first, read_fo
 from clock_attention.speech.corpus.recording_checks import Recording, missing_audio
 from clock_attention.speech.corpus.store import Rejection
 
-# A .lab may also hold labels, such as those that `align` writes; a .txt beside it is then the transcript.
+# A .lab file may also contain labels, such as those that `align` writes; then a .txt next to it is the transcript.
 TRANSCRIPTS = (".txt", ".lab")
 RE_LABEL_LINE = re.compile(r"\s*\d+(\.\d+)?\s+\d+(\.\d+)?\s+\S+\s*")
-RE_TIMIT = re.compile(r"0 \d{4,} (?=\S)")  # TIMIT's texts begin with the first and last sample
+RE_TIMIT = re.compile(r"0 \d{4,} (?=\S)")  # TIMIT's texts start with the first and last sample number
 
 
 @dataclass(frozen=True)
 class FoundRecordings:
-    """Recordings that can be aligned, and those that cannot, each with its reason. Ids are paths below the folder."""
+    """Recordings that can be aligned, and those that cannot, each with a reason; ids are paths below the folder."""
 
     recordings: tuple[Recording, ...]
     rejected: tuple[Rejection, ...]
-    without_audio: tuple[Path, ...] = ()  # transcripts that no recording belongs to
+    without_audio: tuple[Path, ...] = ()  # transcripts without a recording
 
 
 def find_recordings(inputs: Sequence[str | Path]) -> FoundRecordings:
-    """Recordings to align in files and folders. A folder with a metadata.csv has LJSpeech's format."""
+    """Find recordings to align in files and folders; a folder with a metadata.csv has LJSpeech's format."""
     recordings: list[Recording] = []
     rejected: list[Rejection] = []
     without_audio: list[Path] = []
@@ -56,7 +56,7 @@ def find_recordings(inputs: Sequence[str | Path]) -> FoundRecordings:
 
 
 def search(folder: Path) -> tuple[list[Recording], list[Rejection], list[Path]]:
-    """Recordings to align below a folder: audio with transcripts, and transcripts without audio; none hidden."""
+    """Find recordings to align below a folder, and transcripts without audio; hidden files are skipped."""
     files = sorted(path for path in visible_files(folder) if path.suffix.lower() in (*SUFFIXES, *TRANSCRIPTS))
     audio = sorted((path for path in files if path.suffix.lower() in SUFFIXES), key=best_first)
     good, bad = paired(audio, folder)
@@ -66,7 +66,7 @@ def search(folder: Path) -> tuple[list[Recording], list[Rejection], list[Path]]:
 
 
 def paired(audio: Iterable[Path], folder: Path) -> tuple[list[Recording], list[Rejection]]:
-    """Recordings to align: each audio file with the text of the transcript beside it."""
+    """Pair recordings to align with their texts: each audio file with the transcript next to it."""
     recordings, rejected = [], []
     for path in audio:
         name = path.relative_to(folder).with_suffix("").as_posix()
@@ -78,7 +78,7 @@ def paired(audio: Iterable[Path], folder: Path) -> tuple[list[Recording], list[R
 
 
 def transcript_of(audio: Path) -> Path:
-    """The transcript beside a recording."""
+    """The transcript next to a recording."""
     beside = [audio.with_suffix(suffix) for suffix in TRANSCRIPTS]
     found = next((path for path in beside if path.is_file()), None)
     if found is None:
@@ -89,7 +89,7 @@ def transcript_of(audio: Path) -> Path:
 
 
 def read_transcript(path: Path) -> str:
-    """The text of a transcript file; labels with times are refused."""
+    """The text of a transcript file; raises if it contains labels with times instead."""
     text = read_utf8(path).strip()
     if not text:
         raise ValueError(f"{path}: is empty, expected the words that are spoken")

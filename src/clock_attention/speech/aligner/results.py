@@ -1,4 +1,4 @@
-"""What an alignment is: intervals, flags and a score."""
+"""Results of an alignment: intervals, flags and a score."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from clock_attention.timestamps import Interval
 
 
 class AlignmentError(ValueError):
-    """A recording and a text that cannot be aligned; the message says why."""
+    """Raised if a recording and a text cannot be aligned; the message says why."""
 
 
 @dataclass(frozen=True)
 class AlignedInterval(Interval):
-    """A word, a phone or a silence (label ""). `confidence`: how sure both ends are, within 20 ms."""
+    """A word, a phone or a silence (label ""); `confidence` is how likely both ends are within 20 ms."""
 
     confidence: float = 1.0
 
 
 class Flag(NamedTuple):
-    """A result of alignment: where recording and text differ. `word` is "" for speech that is not written."""
+    """A difference between recording and text, found by alignment; `word` is "" for speech that is not in the text."""
 
     kind: Literal["spoken-not-written", "written-not-spoken"]
     word: str
@@ -36,9 +36,9 @@ class Flag(NamedTuple):
 class AlignedRecording:
     """Words and phones of a recording, contiguous from 0 to `duration`.
 
-    `score` is higher where the text fits the recording; `fits` says whether it is above the model's threshold.
-    `posterior` holds for every frame (of `frame_seconds`) the probability of each token. Where the two clocks are equal
-    they meet: `source_clock` counts sounds along the tokens, `target_clock` the sounds detected along the frames.
+    `score` is higher the better the text fits the recording; `fits` says whether it reaches the model's threshold.
+    `posterior` holds the probability of each token for every frame (of `frame_seconds`). `source_clock` counts the
+    sounds along the tokens, `target_clock` the sounds detected along the frames; the clocks meet where they are equal.
     """
 
     duration: float
@@ -55,7 +55,7 @@ class AlignedRecording:
 
 @dataclass(frozen=True)
 class TokenTimes:
-    """Start and end of every phoneme token in seconds; boundary tokens are silences that may have length 0.
+    """Start and end of every phoneme token in seconds; boundary tokens are silences that may have zero length.
 
     `leading` and `trailing` are the silences before the first token and after the last, in seconds.
     """

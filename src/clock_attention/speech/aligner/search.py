@@ -1,4 +1,4 @@
-"""The best path through a graph of sounds and the probability of every cell: Viterbi, forward-backward, compiled."""
+"""The aligner's search in a graph of sounds: best path (Viterbi) and posteriors (forward-backward), compiled."""
 
 # mypy: ignore-errors
 # The compiled functions are typed by Numba.
@@ -13,16 +13,16 @@ from clock_attention.speech.aligner.results import AlignmentError
 from clock_attention.speech.aligner.search_graph import SearchGraph
 
 MOST_CELLS = 150_000_000  # frames × states: about 600 MB of back pointers
-NEIGHBOURS = 30  # states before and after a path that its alternatives pass through
+NEIGHBOURS = 30  # states before and after a path that alternative paths may pass through
 
 jit = numba.njit(error_model="numpy", cache=True, nogil=True)
 
 
 @jit
 def viterbi(scores, change, first, sources, costs, enters, start, final):
-    """Compiled Viterbi search: the state of every frame on the best path (empty if there is none), and its score.
+    """Compiled Viterbi search: the state of each frame on the best path (empty if there is none), and its score.
 
-    scores (frames, states); change (frames,) is added where a new unit begins.
+    scores (frames, states); change (frames,) is added where a new unit starts.
     """
     frames, states = scores.shape
     back = np.zeros((frames, states), np.int32)
@@ -60,7 +60,7 @@ def viterbi(scores, change, first, sources, costs, enters, start, final):
 def forward_backward(scores, change, first, sources, costs, enters, start, final, low, high):
     """Compiled forward-backward: posterior of every state (frames, states) along low[t] … high[t]−1.
 
-    In probabilities, scaled frame by frame: arcs are exponentiated once, emissions once a cell.
+    It works with probabilities, rescaled at every frame: arcs are exponentiated once, emissions once per cell.
     """
     frames, states = scores.shape
     alpha = np.zeros((frames, states))
@@ -123,7 +123,7 @@ def best_path(scores: NDArray, change: NDArray, graph: SearchGraph) -> tuple[NDA
     """Viterbi search: the state of each frame, and the score of the path.
 
     Raises:
-        AlignmentError: where the frames are too few for the states that must be passed, or too many for the memory.
+        AlignmentError: if there are too few frames for the required states, or too many to fit into memory.
     """
     frames, states = scores.shape
     if frames * states > MOST_CELLS:
@@ -163,7 +163,7 @@ def posterior(
 
 
 def arguments(scores, change, graph):
-    """What the compiled search functions are given, in the types they are compiled for."""
+    """Arguments of the compiled search functions, in the types that they are compiled for."""
     return (
         np.ascontiguousarray(scores, dtype=np.float32),
         np.ascontiguousarray(change, dtype=np.float32),

@@ -1,7 +1,7 @@
-"""The search graph: units in a row, some of them optional, as states with arcs between them.
+"""The aligner's search graph: a sequence of units, some of them optional, as states with arcs between them.
 
-A unit is a sound, a silence or other speech; it passes through its states in order and may stay in each. Units that are
-optional may be skipped, and so may whole words, each at a cost. Every arc consumes one frame.
+A unit is a sound, a silence or other speech; it passes through its states in order and may stay in each. Optional units
+may be skipped, and so may whole words, each at a cost. Every arc consumes one frame.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from itertools import accumulate
 import numpy as np
 from numpy.typing import NDArray
 
-MOST_SKIPPED = 200.0  # nats: passing over more than this at once is not tried
+MOST_SKIPPED = 200.0  # nats; more expensive skips are not tried
 
 
 @dataclass(frozen=True)
 class Unit:
-    """A unit of the search graph: `columns` are its states in the emissions, `skip` the cost of leaving it out."""
+    """A unit of the search graph: `columns` are its states in the emissions, `skip` is the cost of leaving it out."""
 
     columns: tuple[int, ...]
     skip: float = np.inf
@@ -27,22 +27,22 @@ class Unit:
 
 @dataclass
 class SearchGraph:
-    """The search graph: incoming arcs in compressed rows; those into state s are `sources[first[s]:first[s + 1]]`."""
+    """The search graph, incoming arcs in compressed rows: those into state s are `sources[first[s]:first[s + 1]]`."""
 
-    unit: NDArray[np.int32]  # (states,) which unit a state belongs to
+    unit: NDArray[np.int32]  # (states,) unit that a state belongs to
     column: NDArray[np.int32]  # (states,)
     first: NDArray[np.int32]  # (states + 1,)
     sources: NDArray[np.int32]  # (arcs,)
     costs: NDArray[np.float64]  # (arcs,)
-    enters: NDArray[np.bool_]  # (arcs,) whether a new unit begins
-    start: NDArray[np.float64]  # (states,) cost of beginning here; inf where no path begins
-    final: NDArray[np.float64]  # (states,)
+    enters: NDArray[np.bool_]  # (arcs,) whether a new unit starts
+    start: NDArray[np.float64]  # (states,) cost of starting here; inf if no path can start here
+    final: NDArray[np.float64]  # (states,) cost of ending here
     shortest: int = 0  # frames of the shortest path
     units: Sequence[Unit] = field(default_factory=list)
 
 
 def build(units: Sequence[Unit], jumps: Sequence[tuple[int, int, float]] = ()) -> SearchGraph:
-    """Build the search graph of units in order. A jump (i, j, cost) passes over the units i … j−1 together."""
+    """Build the search graph of a sequence of units; a jump (i, j, cost) skips the units i … j−1 together."""
     count = len(units)
     leaps: list[list[tuple[int, float]]] = [[] for _ in range(count + 1)]
     for place, unit in enumerate(units):
@@ -58,8 +58,8 @@ def build(units: Sequence[Unit], jumps: Sequence[tuple[int, int, float]] = ()) -
     start, final = np.full(offsets[-1], np.inf), np.full(offsets[-1], np.inf)
     for place, unit in enumerate(units):
         for within, state in enumerate(range(offsets[place], offsets[place + 1])):
-            # Of several states that hear the same only the last may stay: otherwise the posterior would count every way
-            # to share the frames among them, and a shortest duration would be what it likes best.
+            # Of several states with the same column, only the last has a self-loop. Otherwise the posterior would count
+            # every way to distribute the frames among them and prefer the minimum duration.
             if within + 1 == sizes[place] or unit.columns[within] != unit.columns[within + 1]:
                 incoming[state].append((state, 0.0, False))
             if within:
@@ -91,7 +91,7 @@ def build(units: Sequence[Unit], jumps: Sequence[tuple[int, int, float]] = ()) -
 
 
 def reachable(leaps: list[list[tuple[int, float]]], place: int) -> list[tuple[int, float]]:
-    """For the search graph: places that can be reached from one without a frame, with the least cost."""
+    """Positions in the search graph that can be reached from one without consuming a frame, with the lowest cost."""
     if not leaps[place]:
         return [(place, 0.0)]
     best = {place: 0.0}

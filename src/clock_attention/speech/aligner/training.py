@@ -1,4 +1,4 @@
-"""Training of the aligner's network: labels from boundaries that are known or that it finds itself, and the loss."""
+"""Training of the aligner's network: labels from boundaries, known or found by the aligner itself, and the loss."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from torch.nn import functional as F
 
 from clock_attention.speech.aligner.phone_classes import CLASSES, state
 
-UNKNOWN = -100  # class of frames that teach nothing
-BLUR = 0.35  # of a neighbouring frame's share in a change: boundaries are not sharper than that
+UNKNOWN = -100  # class of frames that are ignored in training
+BLUR = 0.35  # change target of frames next to a change: boundaries are not sharper than that
 
 
 @dataclass(frozen=True)
 class Labels:
-    """Labels for training the aligner: runs of states with their ends in seconds, and whether each begins a sound."""
+    """Labels for training the aligner: runs of states with their ends in seconds, and whether each starts a sound."""
 
     states: NDArray[np.int64]  # (runs,)
     ends: NDArray[np.float64]  # (runs,)
@@ -25,7 +25,7 @@ class Labels:
 
 
 def labels_from_phones(classes: ArrayLike, ends: ArrayLike) -> Labels:
-    """Training labels of phone classes with their ends: every sound is cut in the middle."""
+    """Training labels from phone classes and their ends: every sound is split in the middle."""
     states: list[int] = []
     times: list[float] = []
     begins: list[bool] = []
@@ -43,7 +43,7 @@ def labels_from_phones(classes: ArrayLike, ends: ArrayLike) -> Labels:
 def targets(
     labels: Labels, frames: int, frame_seconds: float, begin: float = 0.0
 ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-    """Training targets of frames from `begin` on: the state of each, and how much of a change lies at its start."""
+    """Training targets of frames from `begin` on: each frame's state, and how much of a change is at its start."""
     centres = begin + (np.arange(frames) + 0.5) * frame_seconds
     runs = np.minimum(np.searchsorted(labels.ends, centres), len(labels.ends) - 1)
     states = np.where(centres < labels.ends[-1], labels.states[runs], 0)
@@ -58,7 +58,7 @@ def targets(
 
 
 def loss(found: tuple[Tensor, Tensor], states: Tensor, change: Tensor) -> Tensor:
-    """Training loss of the aligner over frames (B, frames); those with a negative state or change teach nothing."""
+    """Training loss of the aligner over frames (B, frames); those with a negative state or change are ignored."""
     log_probabilities, logits = found
     states, change = states.to(logits.device), change.to(logits.device)
     known = change >= 0

@@ -1,4 +1,4 @@
-"""A text as a graph of units: its sounds, silences that may lie between words, and what may be missing or added."""
+"""A text as a graph of units: its sounds, optional silences between words, and what may be missing or added."""
 
 from __future__ import annotations
 
@@ -18,29 +18,29 @@ SILENCE_COLUMN = 0
 SILENCE_ENTRY = 1.0
 OTHER_ENTRY = 50.0
 SKIPPED_WORD = 45.0
-# Sounds that readers leave out: "(h)is", "an(d)", "sudd(e)n".
+# Sounds that readers may leave out: "(h)is", "an(d)", "sudd(e)n".
 OMITTED = {"h": 12.0, "t": 12.0, "d": 12.0, "ə": 12.0}
 SHORTEST_VOWEL_HALF, SHORTEST_HALF = 3, 2  # frames: no vowel is shorter than 30 ms, no other sound than 20 ms
 
 
 @dataclass(frozen=True)
 class Transcript:
-    """The graph of a text, and for each of its units what it is."""
+    """The graph of a text, with the kind, token and word of each of its units."""
 
     phonemes: Phonemes
     graph: SearchGraph
     kind: NDArray[np.int8]  # (units,)
-    token: NDArray[np.int64]  # (units,) −1 where it is none
+    token: NDArray[np.int64]  # (units,) −1 if it is none
     word: NDArray[np.int64]  # (units,) −1 between words
-    clock: NDArray[np.float32]  # (tokens,) sounds counted up to and with each token
-    readings: NDArray[np.float32]  # (states,) the same for every state of the graph, its middle
+    clock: NDArray[np.float32]  # (tokens,) sounds counted up to and including each token
+    readings: NDArray[np.float32]  # (states,) the same in the middle of every state of the graph
 
     def is_phone(self, unit: int) -> bool:
         return bool(self.kind[unit] == PHONE)
 
 
 def transcript(phonemes: Phonemes, *, tolerant: bool) -> Transcript:
-    """The graph of a text. `tolerant`: words may be missing or added, and sounds that are often left out may be."""
+    """Build the graph of a text; `tolerant` lets words be missing or added, and often omitted sounds be missing."""
     units: list[Unit] = []
     rows: list[tuple[int, int, int]] = []
     jumps: list[tuple[int, int, float]] = []
@@ -50,7 +50,7 @@ def transcript(phonemes: Phonemes, *, tolerant: bool) -> Transcript:
         rows.append((kind, token, word))
 
     def gap(token: int) -> None:
-        """Silence between words, and in it speech that is not written."""
+        """Silence between words, which may contain speech that is not in the text."""
         add(Unit((SILENCE_COLUMN,), skip=0.0, entry=SILENCE_ENTRY), PAUSE, token, NO_WORD)
         if tolerant:
             add(Unit((OTHER_COLUMN,), skip=0.0, entry=OTHER_ENTRY), OTHER, -1, NO_WORD)
@@ -85,13 +85,13 @@ def transcript(phonemes: Phonemes, *, tolerant: bool) -> Transcript:
 
 
 def columns(sound: Sound) -> tuple[int, ...]:
-    """For a transcript: a sound's halves as emission columns, each as often as the frames that it takes at least."""
+    """A sound's halves as emission columns for a transcript, each repeated for its minimum number of frames."""
     shortest = SHORTEST_VOWEL_HALF if sound.name in VOWELS else SHORTEST_HALF
     return tuple(column for column in sound.states for _ in range(shortest))
 
 
 def state_readings(graph: SearchGraph, kind: NDArray[np.int64]) -> NDArray[np.float32]:
-    """For a transcript: the source clock in the middle of every state: sounds before, and the part passed."""
+    """A transcript's source clock in the middle of every state: sounds before it, plus the part passed."""
     ends = np.cumsum(kind == PHONE)
     sizes = np.bincount(graph.unit, minlength=len(kind))
     within = np.arange(len(graph.unit)) - np.searchsorted(graph.unit, graph.unit)
@@ -100,5 +100,5 @@ def state_readings(graph: SearchGraph, kind: NDArray[np.int64]) -> NDArray[np.fl
 
 
 def omissible(sound: Sound, word_size: int) -> bool:
-    """For a transcript: sounds that may be left out; a word keeps its only one, as does an r-coloured vowel."""
+    """Whether a transcript's sound may be left out; not if it is a word's only one or part of an r-coloured vowel."""
     return len(sound.halves) == 2 and word_size > 1

@@ -1,4 +1,4 @@
-"""Words and phones with their times, from the positions that were found."""
+"""Words and phones with their times, from the positions that the aligner found."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from clock_attention.speech.aligner.transcript import OTHER, Transcript
 
 
 def interval(found: UnitPlaces, edges: NDArray[np.float64], first: int, last: int, label: str) -> AlignedInterval:
-    """A word or phone: from the beginning of one present unit to the end of another."""
+    """Interval of a word or phone, from the start of one present unit to the end of another."""
     confidence = float(min(found.confidence[first], found.confidence[last + 1]))
     return AlignedInterval(edges[first], edges[last + 1], label, confidence)
 
@@ -21,7 +21,7 @@ def interval(found: UnitPlaces, edges: NDArray[np.float64], first: int, last: in
 def grouped(
     found: UnitPlaces, edges: NDArray[np.float64], keys: Sequence[object], labels: Sequence[str]
 ) -> tuple[AlignedInterval, ...]:
-    """Words or phones: neighbouring units with equal keys as one interval, of those that take time."""
+    """Group adjacent units with equal keys into intervals of words or phones; those without duration are left out."""
     out: list[AlignedInterval] = []
     begin = 0
     for place in range(1, len(keys) + 1):
@@ -33,13 +33,13 @@ def grouped(
 
 
 def words_of(found: UnitPlaces, edges: NDArray[np.float64], script: Transcript) -> tuple[AlignedInterval, ...]:
-    """The words that were found, with their times."""
+    """The words that the aligner found, with their times."""
     keys = [int(script.word[unit]) for unit in found.units]
     return grouped(found, edges, keys, [script.phonemes.words[key] if key >= 0 else "" for key in keys])
 
 
 def phones_of(found: UnitPlaces, edges: NDArray[np.float64], script: Transcript) -> tuple[AlignedInterval, ...]:
-    """The phones that were found, with their times."""
+    """The phones that the aligner found, with their times."""
     keys = [int(unit) if script.is_phone(unit) else -1 for unit in found.units]
     labels = [
         script.phonemes.tokens[script.token[unit]] if key >= 0 else ""
@@ -49,7 +49,7 @@ def phones_of(found: UnitPlaces, edges: NDArray[np.float64], script: Transcript)
 
 
 def flags_of(found: UnitPlaces, edges: NDArray[np.float64], script: Transcript) -> list[Flag]:
-    """Where words were left out or other speech was added, from the positions that were found."""
+    """Flags for words that were left out and speech that was added, from the positions that the aligner found."""
     flags: list[Flag] = []
     for place, unit in enumerate(found.units):
         if script.kind[unit] == OTHER:
@@ -63,7 +63,7 @@ def flags_of(found: UnitPlaces, edges: NDArray[np.float64], script: Transcript) 
 
 
 def token_posterior(posterior: NDArray[np.float32], script: Transcript) -> NDArray[np.float32]:
-    """Probability of each phoneme token at each frame (frames, tokens); the rest is silence around the text."""
+    """Probability of each phoneme token at each frame (frames, tokens); the remainder is silence around the text."""
     out = np.zeros((len(posterior), len(script.phonemes)), np.float32)
     for state, unit in enumerate(script.graph.unit):
         if script.token[unit] >= 0:
@@ -72,7 +72,7 @@ def token_posterior(posterior: NDArray[np.float32], script: Transcript) -> NDArr
 
 
 def token_times(found: UnitPlaces, edges: NDArray[np.float64], script: Transcript, fits: bool) -> TokenTimes:
-    """Start and end of every phoneme token, from the positions that were found."""
+    """Start and end of every phoneme token, from the positions that the aligner found."""
     count = len(script.phonemes)
     starts, ends, confidence = np.full(count, np.nan), np.full(count, np.nan), np.ones(count)
     for place, unit in enumerate(found.units):
@@ -81,7 +81,7 @@ def token_times(found: UnitPlaces, edges: NDArray[np.float64], script: Transcrip
             confidence[token] = min(found.confidence[place], found.confidence[place + 1])
     reached = float(edges[1]) if script.token[found.units[0]] < 0 else 0.0
     leading = reached
-    for token in range(count):  # tokens that take no time lie where the one before them ended
+    for token in range(count):  # tokens without duration lie at the end of the previous one
         if np.isnan(starts[token]):
             starts[token] = ends[token] = reached
         reached = float(ends[token])

@@ -1,1 +1,1 @@
-"""Waveforms, sound files, mel spectrograms, pitch, loudness, panels of figures."""
+"""Waveforms, sound files, mel spectrograms, pitch, loudness and figure panels."""

@@ -1,8 +1,8 @@
-"""Repair of recordings that a transfer in text mode has damaged: every CR LF among their bytes has become LF.
+"""Repair recordings damaged by a transfer in text mode, in which every CR LF among their bytes became LF.
 
-From the first lost byte on, 16-bit samples are put together of the halves of two neighbours, which sounds as loud noise
-until another byte is lost. Some distributions of TIMIT have such files. Where the bytes are missing can be seen: read
-one byte later, the noise is speech.
+From the first lost byte on, each 16-bit sample is assembled from halves of two neighbours, which sounds like loud noise
+until another byte is lost. Some distributions of TIMIT contain such files. The positions of the missing bytes can be
+detected: read one byte later, the noise is speech.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from clock_attention.speech.audio.wave import Wave
 
 FULL_SCALE = 32768.0
 BLOCK = 16  # samples that are judged together
-NOISY = 4000.0  # mean step between neighbouring samples, of which speech has less
+NOISY = 4000.0  # mean step between neighbouring samples; that of speech is smaller
 CONTRAST = 4.0  # how much rougher than the other reading
-SWITCH = 8.0  # nats of roughness that make a lost byte believable
+SWITCH = 8.0  # nats of roughness that make a lost byte plausible
 CARRIAGE_RETURN, LINE_FEED = 13, 10
 
 
 def repaired(wave: Wave) -> tuple[Wave, int]:
-    """The recording with lost CR bytes put back, and how many there were: 0 for anything that is not damaged so."""
+    """The recording with lost CR bytes restored, and their number: 0 for a recording without this kind of damage."""
     counts = wave * FULL_SCALE
     if not len(wave) or np.abs(wave).max() < 0.5 or not np.array_equal(counts, np.round(counts)):
-        return wave, 0  # quiet, or no 16-bit samples
+        return wave, 0  # quiet, or not 16-bit samples
     data = np.frombuffer(counts.astype("<i2").tobytes(), np.uint8)
     places = lost_bytes(data)
     if not len(places):
@@ -39,13 +39,13 @@ def as_samples(data: NDArray[np.uint8]) -> NDArray[np.float32]:
 
 
 def roughness(data: NDArray[np.uint8]) -> NDArray[np.float32]:
-    """Repair: mean step between neighbouring samples in every block, large where bytes are shifted."""
+    """Mean step between neighbouring samples in each block of a damaged recording, large where bytes are shifted."""
     steps = np.abs(np.diff(as_samples(data)))
     return steps[: len(steps) // BLOCK * BLOCK].reshape(-1, BLOCK).mean(1)
 
 
 def lost_bytes(data: NDArray[np.uint8]) -> NDArray[np.int64]:
-    """Repair: places of bytes before which a CR is missing."""
+    """Byte offsets in a damaged recording before which a CR is missing."""
     first, second = roughness(data), roughness(data[1:])
     count = min(len(first), len(second))
     first, second = first[:count], second[:count]
@@ -58,7 +58,7 @@ def lost_bytes(data: NDArray[np.uint8]) -> NDArray[np.int64]:
 
 
 def cheapest(cost: NDArray[np.float32]) -> NDArray[np.int64]:
-    """Repair: which of two readings is right for every block (blocks, 2), where changes are rare."""
+    """Which of two readings is right for each block of a damaged recording (blocks, 2), where changes are rare."""
     total = cost[0] + np.array([0.0, SWITCH])
     back = np.zeros((len(cost), 2), np.int64)
     for block in range(1, len(cost)):
@@ -74,13 +74,13 @@ def cheapest(cost: NDArray[np.float32]) -> NDArray[np.int64]:
 
 
 def nearest_line_feed(data: NDArray[np.uint8], place: int, shifted: int) -> int:
-    """Repair: the line feed about a place from which on the other reading is smoother than the one before."""
+    """The line feed near an offset in a damaged recording from which the other reading is smoother than before."""
     reach = 2 * BLOCK * 2
     begin, end = max(place - reach, 0), min(place + reach, len(data))
     feeds = begin + np.flatnonzero(data[begin:end] == LINE_FEED)
     if not len(feeds):
         return place
-    start = begin // 2 * 2 + (1 - shifted)  # a sample's first byte in the reading that holds before the place
+    start = begin // 2 * 2 + (1 - shifted)  # a sample's first byte in the reading that is valid before the offset
     window = data[start : end + 2 * BLOCK]
     steps = [
         np.abs(np.diff(as_samples(np.insert(window, feed - start, CARRIAGE_RETURN)))).sum()

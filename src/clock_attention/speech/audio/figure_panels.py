@@ -1,4 +1,4 @@
-"""Panels of the figures of speech and of alignments: waveform, mel and a map of text against time, on one axis."""
+"""Panels for figures of speech and alignments: waveform, mel and a map of text against time, on one time axis."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ ATTENTION = ["#ffffff", "#d3e3f1", "#7fb2d9", "#2a6fae", "#0b2a52"]
 
 
 def check_figure_path(path: str | Path) -> Path:
-    """A path that a figure can be written to, or an error that says why not."""
+    """Check that a figure can be written to a path; the error says why not."""
     return check_ending(path, FORMATS)
 
 
 def empty_figure(width: float, height: float) -> Figure:
-    """An empty figure for panels, in inches, which belongs to no window."""
+    """An empty figure for panels, with its size in inches, not attached to any window."""
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
     except ModuleNotFoundError:
-        raise ImportError("pictures need matplotlib: `pip install 'clock-attention[plot]'`") from None
+        raise ImportError("figures need matplotlib: `pip install 'clock-attention[plot]'`") from None
 
     figure = Figure(figsize=(width, height), layout="constrained")
     FigureCanvasAgg(figure)
@@ -43,13 +43,13 @@ def empty_figure(width: float, height: float) -> Figure:
 
 
 def write_figure(figure: Figure, path: Path, *, dpi: int = 160) -> None:
-    """Write a figure of panels into a file."""
+    """Write a figure of panels to a file."""
     with replacing(path) as temporary:
         figure.savefig(temporary, format=path.suffix.lower()[1:], dpi=dpi, facecolor="white")
 
 
 def share_time(axes: dict[str, Axes], seconds: float) -> None:
-    """One time axis for panels of a figure that lie above each other, labelled at the last of them."""
+    """Give the stacked panels of a figure one time axis, labelled on the last of them."""
     for place, axis in enumerate(axes.values(), start=1):
         axis.set_xlim(0, seconds)
         axis.tick_params(colors=INK, labelsize=8, length=2.5)
@@ -58,14 +58,14 @@ def share_time(axes: dict[str, Axes], seconds: float) -> None:
 
 
 def soften_edges(figure: Figure) -> None:
-    """Grey edges for all panels of a figure."""
+    """Draw grey edges for all panels of a figure."""
     for axis in figure.axes:
         for edge in axis.spines.values():
             edge.set_color(GRID)
 
 
 def draw_wave(axis: Axes, audio: Wave, seconds: float) -> None:
-    """Panel of a waveform: lowest and highest sample in each of a few thousand stretches."""
+    """Draw the panel of a waveform: the lowest and highest sample in each of a few thousand segments."""
     stretch = max(1, len(audio) // 3000)
     samples = audio[: len(audio) // stretch * stretch].reshape(-1, stretch)
     time = (np.arange(len(samples)) + 0.5) / len(samples) * seconds
@@ -75,7 +75,7 @@ def draw_wave(axis: Axes, audio: Wave, seconds: float) -> None:
 
 
 def draw_mel(axis: Axes, mel: NDArray[Any], seconds: float) -> None:
-    """Panel of log-mel frames (frames, bins)."""
+    """Draw the panel of log-mel frames (frames, bins)."""
     image = mel.T
     low, high = np.percentile(image, [3, 99.8])
     axis.imshow(
@@ -93,7 +93,7 @@ def draw_mel(axis: Axes, mel: NDArray[Any], seconds: float) -> None:
 
 
 def draw_weights(axis: Axes, weights: NDArray[Any], extent: tuple[float, float, float, float]) -> None:
-    """Panel of weights (tokens, frames); the text reads downwards. `extent`: left, right, bottom, top."""
+    """Draw the panel of weights (tokens, frames); the text reads downwards. `extent`: left, right, bottom, top."""
     from matplotlib.colors import LinearSegmentedColormap, PowerNorm
 
     axis.imshow(
@@ -108,7 +108,7 @@ def draw_weights(axis: Axes, weights: NDArray[Any], extent: tuple[float, float, 
 
 
 def label_source_clock(axis: Axes) -> None:
-    """Panel of the source clock, to the left of the map: its axis is mirrored, as the text runs down."""
+    """Label the panel of the source clock, to the left of the map; its axis is mirrored, as the text runs downwards."""
     axis.set(xlim=(1.05, -0.05), xticks=[])
     axis.tick_params(axis="y", left=False, labelleft=False)
     for label, reading, above, colour in (("source clock", 0.5, 14, SOURCE), ("1", 1.0, 3, INK), ("0", 0.0, 3, INK)):
@@ -125,7 +125,7 @@ def label_source_clock(axis: Axes) -> None:
 
 
 def mark_words(axes: dict[str, Axes], top: Axes, words: Iterable[Interval]) -> None:
-    """Words above the first panel of a figure, and a line through all panels where each begins."""
+    """Write words above the first panel of a figure, with a line through all panels where each begins."""
     for word in words:
         for row, axis in axes.items():
             axis.axvline(word.start, color="white" if row == "mel" else GRID, linewidth=0.6, alpha=0.6)

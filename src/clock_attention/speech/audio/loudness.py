@@ -1,4 +1,4 @@
-"""Loudness of a recording (ITU-R BS.1770), and how far its speech lies above the noise of its room."""
+"""Loudness of a recording (ITU-R BS.1770), and how far its speech is above the room noise."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import numpy as np
 
 from clock_attention.speech.audio.wave import Wave
 
-LOUDNESS = -23.0  # LUFS that recordings are brought to, the broadcasters' level
+LOUDNESS = -23.0  # LUFS that recordings are normalized to, the broadcast level
 HIGHEST_PEAK = 0.98
-BLOCK = 0.4  # seconds, of the loudness; shorter recordings have none
-NOISY = 30.0  # dB between speech and room below which a voice learns the room too
+BLOCK = 0.4  # seconds; shorter recordings have no loudness
+NOISY = 30.0  # dB between speech and room noise, below which a voice learns the noise too
 
 
 def loudness(wave: Wave, sample_rate: int) -> float:
-    """Loudness of a wave in LUFS; minus infinity for silence, and for what is too short to have a loudness."""
+    """Loudness of a wave in LUFS; minus infinity for silence, and for a wave too short to have a loudness."""
     import pyloudnorm
 
     if len(wave) <= BLOCK * sample_rate:
@@ -23,7 +23,7 @@ def loudness(wave: Wave, sample_rate: int) -> float:
 
 
 def with_loudness(wave: Wave, sample_rate: int, target: float = LOUDNESS) -> Wave:
-    """A wave at another loudness, but no louder than it can be without clipping; silence stays as it is."""
+    """A wave scaled to a target loudness, as far as possible without clipping; silence is left unchanged."""
     found = loudness(wave, sample_rate)
     if not np.isfinite(found):
         return wave

@@ -1,4 +1,4 @@
-"""Waveforms → log-mel frames. One configuration object says everything, and is stored with corpora and voices."""
+"""Log-mel frames from waveforms. One configuration object defines them, and is stored with corpora and voices."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ class MelSpectrogram(nn.Module):
         return self.linear(wave).clamp(min=self.config.log_floor).log()
 
     def linear(self, wave: Tensor | Wave) -> Tensor:
-        """Before the logarithm: what torchaudio's MelSpectrogram returns, frames first."""
+        """The mel before the logarithm: what torchaudio's MelSpectrogram returns, frames first."""
         config = self.config
         wave = torch.as_tensor(wave, dtype=torch.float32, device=self.window.device)
         if wave.shape[-1] <= config.pad:

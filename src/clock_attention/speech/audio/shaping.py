@@ -1,4 +1,4 @@
-"""Shaping of mels and waveforms after the model: quiet onsets, silence put in, exact lengths, gain."""
+"""Shaping of mels and waveforms after the model: quiet onsets, inserted silence, exact lengths, gain."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LIMIT = 0.9  # of full scale: louder samples are compressed
 
 
 def with_quiet_onset(mel: NDArray[np.float32], silence: int, floor: float) -> NDArray[np.float32]:
-    """Shape a log-mel (S, M): the first so many frames at the level of silence.
+    """Shape a log-mel (S, M): lower its first `silence` frames to the level of silence.
 
     Recordings are cut close to their first word, so a model sees little silence there and predicts a breath, up to
     30 dB louder than silence.
@@ -27,9 +27,9 @@ def with_quiet_onset(mel: NDArray[np.float32], silence: int, floor: float) -> ND
 
 
 def frames_with_silence(short: IntArray, durations: IntArray) -> IntArray:
-    """Shape a mel with silence put in: for each frame its source frame at the `short` durations, −1 for silence.
+    """Shape a mel with inserted silence: the source frame of each frame at the `short` durations, −1 for silence.
 
-    Silence comes into the middle of a token, but before the first and after the last.
+    Silence goes into the middle of a token, but before the first one and after the last one.
     """
     before = short // 2
     before[0], before[-1] = 0, short[-1]
@@ -43,7 +43,7 @@ def frames_with_silence(short: IntArray, durations: IntArray) -> IntArray:
 
 
 def amplified(wave: Wave, decibels: FloatArray, hop: int) -> Wave:
-    """Shape a wave: louder or softer, frame by frame; what would go beyond full scale is limited smoothly."""
+    """Shape a wave: louder or softer, frame by frame; samples that would exceed full scale are limited smoothly."""
     centres = (np.arange(len(decibels)) + 0.5) * hop
     gain = 10 ** (np.interp(np.arange(len(wave)), centres, decibels) / 20)
     louder = wave * gain
@@ -55,7 +55,7 @@ def amplified(wave: Wave, decibels: FloatArray, hop: int) -> Wave:
 
 
 def fitted(wave: Wave, samples: int) -> Wave:
-    """Shape a wave to exactly so many samples (centred mels invert to one hop less), faded in and out."""
+    """Shape a wave to an exact number of samples (centred mels invert to one hop less), faded in and out."""
     wave = np.pad(wave[:samples], (0, max(0, samples - len(wave))))
     ramp = np.linspace(0, 1, min(FADE, samples), dtype=np.float32)
     wave[: len(ramp)] *= ramp

@@ -1,4 +1,4 @@
-"""Sound files of any kind → waveforms: headers are checked first, and what is cut off is refused."""
+"""Read sound files of any kind as waveforms: headers are checked first, and truncated files are rejected."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ import numpy as np
 
 from clock_attention.speech.audio.wave import Wave, resample
 
-# What a header may say of a recording. A header is believed before its samples are read, and a few bytes can ask for
-# all memory there is: an hour at 1 Hz becomes days of samples at 22,050.
+# What a header may say about a recording. A header is trusted before its samples are read, and a few bytes can request
+# all of the memory: an hour at 1 Hz becomes days of samples at 22,050.
 LOWEST_RATE, HIGHEST_RATE = 4_000, 400_000
 MOST_CHANNELS = 32
 LONGEST = 900.0  # seconds
 LONGEST_STREAM = 24 * 3600.0  # seconds, read in blocks
 MOST_SAMPLES = 200_000_000  # of all channels, as float32 in memory
-# Suffixes that need ffmpeg: of phones and browsers, of dictation machines, and of other collections of sound.
+# Suffixes that need ffmpeg: from phones and browsers, from dictation machines, and from other sound collections.
 FOREIGN = frozenset(
     {".m4a", ".m4b", ".aac", ".mp4", ".3gp", ".3g2", ".caf", ".webm", ".weba", ".mka", ".wma", ".amr", ".awb", ".dss"}
     | {".spx", ".wv", ".ape", ".tta", ".mpc", ".mp2", ".ac3", ".au", ".snd", ".aifc"}
 )
-COUNTED_RATE = 1000  # of samples that are only counted: a day of them, a byte each, fits into memory
-UNKNOWN_LENGTH = 0x7FFF0000  # and more: how programs that write to a pipe fill in a length that they do not know
+COUNTED_RATE = 1000  # of samples that are only counted: a day of them, one byte each, fits into memory
+UNKNOWN_LENGTH = 0x7FFF0000  # or more: what programs that write to a pipe put in place of an unknown length
 
 
 def load_audio(path: str | Path, sample_rate: int, *, longest: float = LONGEST) -> Wave:
-    """Read a sound file that libsndfile (wav, flac, ogg, mp3) or ffmpeg knows, as one channel, resampled.
+    """Read a sound file that libsndfile (wav, flac, ogg, mp3) or ffmpeg supports, as one channel, resampled.
 
-    Raises ValueError for files that cannot be read, are cut off, last longer than `longest` seconds, or whose header
-    promises something absurd.
+    Raises ValueError for files that cannot be read, are truncated, last longer than `longest` seconds, or whose
+    header makes absurd claims.
     """
     import soundfile
 
@@ -49,8 +49,8 @@ def load_audio(path: str | Path, sample_rate: int, *, longest: float = LONGEST) 
 
 
 def decode(path: Path, sample_rate: int, longest: float = LONGEST) -> Wave:
-    """Read a sound file that libsndfile does not know (a phone's m4a), by the program ffmpeg."""
-    # One second more than allowed, so that the excess shows.
+    """Read a sound file that libsndfile does not support (a phone's m4a), with the program ffmpeg."""
+    # One second more than allowed, so that an excess is noticed.
     wave = np.frombuffer(run_ffmpeg(path, longest + 1, sample_rate, "f32le"), dtype="<f4").astype(np.float32)
     if len(wave) > longest * sample_rate:
         raise ValueError(f"{path}: longer than {longest:g} s")
@@ -58,11 +58,11 @@ def decode(path: Path, sample_rate: int, longest: float = LONGEST) -> Wave:
 
 
 def run_ffmpeg(path: Path, longest: float, sample_rate: int, samples: str) -> bytes:
-    """The samples of a sound file as one channel, by the program ffmpeg; `samples` is its name for their format."""
+    """Decode a sound file to one channel with the program ffmpeg; `samples` is its name for the sample format."""
     program = shutil.which("ffmpeg")
     if program is None:
         raise ValueError(f"cannot read {path}: {path.suffix} needs the program ffmpeg: install it, or convert the file")
-    # ffmpeg reads files only, never what a list in them names.
+    # ffmpeg reads files only, never what a playlist in them names.
     source = ["-protocol_whitelist", "file,pipe", "-i", f"file:{path}"]
     target = ["-t", f"{longest:g}", "-ac", "1", "-ar", str(sample_rate), "-f", samples, "-"]
     done = subprocess.run([program, "-v", "error", "-nostdin", *source, *target], capture_output=True, check=False)
@@ -73,7 +73,7 @@ def run_ffmpeg(path: Path, longest: float, sample_rate: int, samples: str) -> by
 
 
 def stream_audio(path: str | Path, sample_rate: int, seconds: float = 20.0) -> Iterator[Wave]:
-    """Read a sound file of hours in blocks of about so many seconds, as `load_audio` does, with the same errors."""
+    """Read a sound file of several hours in blocks of about `seconds`, as `load_audio` does, with the same errors."""
     import soundfile
     import soxr
 
@@ -94,12 +94,12 @@ def stream_audio(path: str | Path, sample_rate: int, seconds: float = 20.0) -> I
 
 
 def audio_seconds(path: str | Path) -> float:
-    """Length of a sound file in seconds, as its header says; 0 for what only ffmpeg reads."""
+    """Length of a sound file in seconds, according to its header; 0 for files that only ffmpeg can read."""
     return audio_size(path)[0]
 
 
 def full_seconds(path: str | Path) -> float:
-    """Length of any sound file in seconds, by its header, else by decoding it; 0 where neither can be believed."""
+    """Length of any sound file in seconds, from its header or else by decoding it; 0 if neither can be trusted."""
     import soundfile
 
     if Path(path).suffix.lower() in FOREIGN:
@@ -111,14 +111,14 @@ def full_seconds(path: str | Path) -> float:
     try:
         check_header(path, header.samplerate, header.channels, header.frames, longest=LONGEST_STREAM)
     except ValueError:
-        return 0.0  # ffmpeg would believe it
+        return 0.0  # ffmpeg would trust it
     return float(header.frames / header.samplerate)
 
 
 def decoded_seconds(path: str | Path) -> float:
-    """Length of a sound file in seconds, decoded by ffmpeg; 0 where that is not possible.
+    """Length of a sound file in seconds, decoded by ffmpeg; 0 if that is not possible.
 
-    An hour takes a few seconds. Headers are no help: what a browser records has no length in them, others have a guess.
+    An hour takes a few seconds. Headers are no help: browser recordings have no length in them, others only a guess.
     """
     try:
         return len(run_ffmpeg(Path(path), LONGEST_STREAM, COUNTED_RATE, "u8")) / COUNTED_RATE
@@ -127,7 +127,7 @@ def decoded_seconds(path: str | Path) -> float:
 
 
 def audio_size(path: str | Path) -> tuple[float, int]:
-    """Seconds of a sound file and samples in all its channels, as its header says; 0 for what only ffmpeg reads."""
+    """Seconds and samples (of all channels) of a sound file, according to its header; 0 if only ffmpeg can read it."""
     import soundfile
 
     if Path(path).suffix.lower() in FOREIGN:
@@ -142,7 +142,7 @@ def audio_size(path: str | Path) -> tuple[float, int]:
 
 
 def check_complete(path: str | Path, promised: int, received: int) -> None:
-    """Refuse a sound file that is cut off."""
+    """Reject a truncated sound file."""
     cut_off = missing_bytes(Path(path))
     if received < promised or cut_off:
         lost = f"{cut_off} bytes" if cut_off else f"{promised - received} samples"
@@ -150,7 +150,7 @@ def check_complete(path: str | Path, promised: int, received: int) -> None:
 
 
 def check_header(path: str | Path, rate: int, channels: int, frames: int, longest: float = LONGEST) -> None:
-    """Refuse the header of a sound file that no recording has, before anything of its size is allocated."""
+    """Reject an implausible header of a sound file before anything of its size is allocated."""
     if not LOWEST_RATE <= rate <= HIGHEST_RATE:
         raise ValueError(f"{path}: a sample rate of {rate} Hz, expected {LOWEST_RATE} … {HIGHEST_RATE}")
     if not 1 <= channels <= MOST_CHANNELS:
@@ -164,7 +164,7 @@ def check_header(path: str | Path, rate: int, channels: int, frames: int, longes
 
 
 def missing_bytes(path: Path) -> int:
-    """How much shorter a RIFF file is than its header says; libsndfile reads what is there without an error."""
+    """How many bytes a RIFF file is shorter than its header says; libsndfile reads truncated files without an error."""
     size = path.stat().st_size
     with open(path, "rb") as file:
         form = file.read(12)

@@ -16,12 +16,12 @@ from clock_attention.files import check_writable, temporary_name
 from clock_attention.speech.audio.wave import Wave
 
 FORMATS = {".wav": "WAV", ".flac": "FLAC"}
-UNKNOWN_LENGTH = 0xFFFFFFFF  # what readers of piped WAV expect where the length is not known yet
+UNKNOWN_LENGTH = 0xFFFFFFFF  # what readers of piped WAV expect if the length is not known yet
 HEADER = 36  # bytes of a WAV header after its length field, without the samples
 
 
 def check_sound_path(path: str | Path) -> Path:
-    """The path of a sound file that can be written, or an error that says why not."""
+    """Check that a sound file can be written to a path; the error says why not."""
     path = Path(path)
     if path.suffix.lower() not in FORMATS:
         raise ValueError(f"{path}: expected a name ending in {' or '.join(FORMATS)}")
@@ -29,7 +29,7 @@ def check_sound_path(path: str | Path) -> Path:
 
 
 class SoundFile:
-    """A .wav or .flac file that is written piece by piece; an exception leaves nothing behind."""
+    """A .wav or .flac file that is written incrementally; an exception leaves nothing behind."""
 
     def __init__(self, path: str | Path, sample_rate: int, subtype: str = "PCM_16") -> None:
         import soundfile
@@ -56,7 +56,7 @@ class SoundFile:
             raise OSError(f"{self.path}: cannot be written; is the disk full? ({error})") from None
 
     def _finish(self) -> None:
-        """libsndfile does not say when the last samples of a FLAC find no room: count what has arrived."""
+        """Count the samples that were written: libsndfile does not report a full disk at the end of a FLAC."""
         import soundfile
 
         with self._clear_errors():
@@ -80,8 +80,8 @@ class SoundFile:
 class SoundPipe:
     """A WAV file written to a stream that cannot seek, playable while it is being written.
 
-    The header needs the length. One piece is held back: if it was the only one the header is exact, else it says that
-    the length is unknown, as players of pipes expect.
+    The header needs the length. One block is held back: if it was the only one, the header is exact; otherwise it says
+    that the length is unknown, as players that read from pipes expect.
     """
 
     def __init__(self, stream: BinaryIO, sample_rate: int) -> None:
@@ -112,7 +112,7 @@ class SoundPipe:
 
 
 def wav_header(sample_rate: int, length: int) -> bytes:
-    """Header of a WAV file of mono 16-bit samples, `length` bytes of them."""
+    """Header of a WAV file with `length` bytes of mono 16-bit samples."""
     whole = min(length + HEADER, UNKNOWN_LENGTH)
     form = struct.pack("<4sIHHIIHH", b"fmt ", 16, 1, 1, sample_rate, 2 * sample_rate, 2, 16)
     return struct.pack("<4sI4s", b"RIFF", whole, b"WAVE") + form + struct.pack("<4sI", b"data", length)

@@ -9,7 +9,7 @@ Wave = NDArray[np.float32]
 
 
 def resample(wave: Wave, rate: int, sample_rate: int) -> Wave:
-    """A waveform at another sample rate."""
+    """A waveform resampled from `rate` to `sample_rate`."""
     if rate == sample_rate or not len(wave):
         return np.ascontiguousarray(wave, dtype=np.float32)
     import soxr
@@ -20,8 +20,8 @@ def resample(wave: Wave, rate: int, sample_rate: int) -> Wave:
 def trim_silence(wave: Wave, sample_rate: int, keep: float = 0.05, threshold_db: float = 45.0) -> Wave:
     """A waveform with the silence at both ends cut down to `keep` seconds.
 
-    Silence is what lies more than `threshold_db` below the loudest frame (10 ms windows): low enough to
-    leave a final "f" or "th" alone. Otherwise a model spends a third of a fast utterance on silence of natural length.
+    Silence is anything more than `threshold_db` below the loudest frame (10 ms windows): low enough to keep a final "f"
+    or "th". Without trimming, a model spends a third of a fast utterance on silence of natural length.
     """
     frame = max(1, sample_rate // 100)
     if len(wave) < frame:

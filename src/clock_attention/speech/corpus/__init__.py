@@ -1,1 +1,1 @@
-"""From recordings or a synthetic teacher to a feature store."""
+"""Corpora: from recordings or a synthetic teacher to a feature store."""

@@ -1,4 +1,4 @@
-"""Cutting long recordings into clips: in the middle of pauses, by the level alone or between words that are known."""
+"""Cut long recordings into clips: in the middle of pauses, by the level alone or between known words."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SHORTEST_PAUSE = 0.2
 
 @dataclass(frozen=True)
 class TimedWord:
-    """A word and its times, between which a recording can be cut."""
+    """A word and its times; a recording can be cut between words."""
 
     start: float
     end: float
@@ -26,7 +26,7 @@ class TimedWord:
 
 @dataclass(frozen=True)
 class Cut:
-    """A clip cut from a recording: start and end in seconds, and the text, where it is known."""
+    """A clip cut from a recording: start and end in seconds, and the text, if it is known."""
 
     start: float
     end: float
@@ -34,7 +34,7 @@ class Cut:
 
 
 def pieces_by_level(wave: Wave, sample_rate: int, longest: float = LONGEST_PIECE) -> list[Cut]:
-    """Cut a recording by its level into clips of at most `longest` seconds: in pauses, else where it is quietest."""
+    """Cut a recording by its level into clips of at most `longest` seconds: in pauses, else at the quietest point."""
     frame = max(1, round(FRAME * sample_rate))
     count = max(1, len(wave) // frame)
     power = np.square(wave[: count * frame].reshape(count, -1), dtype=np.float64).mean(1)
@@ -51,9 +51,9 @@ def pieces_by_level(wave: Wave, sample_rate: int, longest: float = LONGEST_PIECE
 def pieces_by_words(words: Sequence[TimedWord], duration: float, longest: float = LONGEST_PIECE) -> list[Cut]:
     """Cut a recording between words into clips of at most `longest` seconds, in the longest pause of the last 2/3.
 
-    Where there is no pause of a fifth of a second, a piece goes on to the next pause, but not beyond one and a half
-    times that: then it ends between the two words that are furthest apart. A pause as long as a third of a piece may
-    end it wherever it lies, and so may any other where the last 2/3 have none. Pauses are halved between pieces.
+    If there is no pause of a fifth of a second, a clip continues to the next pause, but no longer than one and a half
+    times `longest`: then it ends between the two words that are furthest apart. A pause as long as a third of a clip
+    may end it at any point, and so may any other pause if the last 2/3 have none. Pauses are halved between clips.
     """
     pieces: list[Cut] = []
     first, start = 0, 0.0
@@ -66,17 +66,17 @@ def pieces_by_words(words: Sequence[TimedWord], duration: float, longest: float 
 
 
 def next_cut(words: Sequence[TimedWord], first: int, longest: float) -> tuple[int, float]:
-    """Cutting between words: the word that the next clip begins with, and the middle of the pause before it."""
+    """When cutting between words, the index of the next clip's first word, and the middle of the pause before it."""
     begin = words[first].start
     if words[-1].end - begin <= longest:
         return len(words), words[-1].end
-    best, found = first + 1, (False, -math.inf)  # whether the pause is where a piece should end, and its length
+    best, found = first + 1, (False, -math.inf)  # whether the pause is where a clip should end, and its length
     for place in range(first + 1, len(words)):
         before, pause = words[place - 1].end, words[place].start - words[place - 1].end
         limit = longest if found >= (True, SHORTEST_PAUSE) else 1.5 * longest
         if before - begin > limit and place > first + 1:
             break
-        # The pause after a short heading lies too early, but words that music separates are not of one clip.
+        # The pause after a short heading is too early, but words separated by music do not belong to one clip.
         this = max(before - begin, pause) > longest / 3, pause
         if this > found:
             best, found = place, this

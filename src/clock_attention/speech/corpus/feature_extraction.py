@@ -1,4 +1,4 @@
-"""Feature extraction: from an item (a recording, or a text for the teacher) to its row and mel frames, in shards."""
+"""Feature extraction, in shards: from an item (a recording, or a text for the teacher) to its row and mel frames."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ Item = Recording | TeacherPhrase
 
 @dataclass(frozen=True)
 class Settings:
-    """Settings of feature extraction: everything besides the items that decides what the store will contain."""
+    """Settings of feature extraction: everything, apart from the items, that determines what the store contains."""
 
     mel: MelConfig
     phonemizer: str = "hibari"
@@ -53,7 +53,7 @@ class Settings:
     def to_json(self) -> dict[str, Any]:
         table = {**asdict(self), "mel": self.mel.model_dump()}
         if self.lexicon is None:
-            del table["lexicon"]  # as stores were described before there was one
+            del table["lexicon"]  # as in stores written before there was one
         return table
 
     def reader(self) -> Phonemizer:
@@ -105,7 +105,7 @@ class Worker:
         check_wave(wave, settings.limits)
         wave = trim_silence(wave, rate, settings.silence, settings.silence_db)
         check_frames(len(wave) / rate, settings.mel.frames(len(wave)), len(phonemes), settings.limits)
-        with np.errstate(over="ignore"):  # of half precision; found out below
+        with np.errstate(over="ignore"):  # in half precision; detected below
             mel = self.mel(wave).numpy().astype(settings.dtype)
         check_finite(mel)
         if settings.keep_audio:
@@ -126,7 +126,7 @@ class Worker:
 
 
 def has_surrogates(text: str) -> bool:
-    """Whether a text holds halves of UTF-16 pairs, which no feature store can write."""
+    """Whether a text contains halves of UTF-16 pairs, which a feature store cannot write."""
     return any("\ud800" <= character <= "\udfff" for character in text)
 
 

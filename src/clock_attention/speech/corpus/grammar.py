@@ -1,4 +1,4 @@
-"""Varied English sentences from a seeded grammar over common words: text for a corpus when there is none at hand.
+"""Varied English sentences from a seeded grammar over common words: text for a corpus if none is available.
 
 The words are chosen so that a few hundred sentences contain every English phoneme, the rare ones (the ends of
 "vision", "boy", "judge", "both", "book") included, and statements, questions, commands, numbers and lists all occur.
@@ -10,12 +10,12 @@ import random
 
 
 def _words(text: str) -> list[str]:
-    """A list of words of the grammar, from a string."""
+    """Split a string into words of the grammar."""
     return text.split()
 
 
 def _phrases(text: str) -> list[str]:
-    """A list of phrases of the grammar, from a string with "|" between them."""
+    """Split a string into phrases of the grammar, at "|"."""
     return [" ".join(phrase.split()) for phrase in text.split("|")]
 
 
@@ -87,7 +87,7 @@ QUESTIONS = ["Why did", "When did", "How often did", "Where did", "Did", "Could"
 
 
 class Grammar:
-    """A seeded grammar of English that draws sentences; the same seed gives the same ones."""
+    """A seeded grammar of English that generates sentences; the same seed gives the same sentences."""
 
     def __init__(self, seed: int) -> None:
         self.random = random.Random(f"grammar:{seed}")

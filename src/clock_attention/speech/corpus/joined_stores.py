@@ -1,4 +1,4 @@
-"""Several feature stores joined into one: of one speaker (paces, old and new recordings) or of several."""
+"""Join several feature stores into one: of one speaker (different paces, old and new recordings) or of several."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ logger = logging.getLogger(__name__)
 
 
 class JoinedStore:
-    """Several stores as one: utterances in their order, statistics pooled by frames.
+    """Several stores as one: their utterances in order, statistics pooled by frames.
 
-    Stores that name the same speaker, or none, are of one speaker; each speaker has statistics of their own.
+    Stores that name the same speaker, or none, belong to one speaker; each speaker has separate statistics.
     """
 
     def __init__(self, stores: Sequence[FeatureStore]) -> None:
@@ -65,7 +65,7 @@ class JoinedStore:
         self._speaker_places = {speaker.name: place for place, speaker in enumerate(self.speakers)}
 
     def _join_speakers(self) -> tuple[SpeakerStatistics, ...]:
-        """In the order of the stores."""
+        """The speakers in the order of the stores."""
         nameless = [store for store in self.stores if not store.speakers[0].name]
         if nameless and len(nameless) < len(self.stores):
             raise ValueError(
@@ -78,14 +78,14 @@ class JoinedStore:
                 own = [row for index, row in enumerate(store.utterances) if store.speaker(index) == place]
                 counts = float(sum(row.frames for row in own)), sum(len(row.tokens) for row in own)
                 parts.setdefault(speaker.name, []).append((*counts, speaker))
-        if len(parts) == 1:  # the statistics of all
+        if len(parts) == 1:  # the pooled statistics
             whole = {"mean": self.mean.tolist(), "std": self.std.tolist(), "mpr": self.mpr}
             whole |= {"name": next(iter(parts)), "prosody": self.header.get("prosody")}
             return (SpeakerStatistics.model_validate(whole),)
         return tuple(joined_speaker(of_one) for of_one in parts.values())
 
     def speaker(self, index: int) -> int:
-        """Who speaks an utterance: a place in `speakers`."""
+        """The speaker of an utterance: an index into `speakers`."""
         return self._speaker_places[self.utterances[index].speaker]
 
     def mel(self, index: int) -> Tensor:
@@ -109,7 +109,7 @@ class JoinedStore:
         return self.stores[number], index - self.firsts[number]
 
     def split(self, name: str) -> list[int]:
-        """Indices of a split. Held-out sentences that another of the stores trains on are left out."""
+        """Indices of a split. Held-out sentences that another store uses for training are left out."""
         found = [
             first + index for first, store in zip(self.firsts, self.stores, strict=False) for index in store.split(name)
         ]
@@ -131,14 +131,14 @@ class JoinedStore:
 
 
 def pooled(shares: Sequence[float], statistics: Sequence[tuple[float, float]]) -> tuple[float, float]:
-    """Pooled mean and deviation of several stores, each with its share of the frames."""
+    """Pooled mean and deviation of several stores, each weighted by its share of the frames."""
     mean = sum(share * group for share, (group, _) in zip(shares, statistics, strict=True))
     parts = ((share, group, std) for share, (group, std) in zip(shares, statistics, strict=True))
     return mean, math.sqrt(sum(share * (std**2 + (group - mean) ** 2) for share, group, std in parts))
 
 
 def joined_speaker(parts: Sequence[tuple[float, int, SpeakerStatistics]]) -> SpeakerStatistics:
-    """One speaker of several stores: frames and tokens in each, and the statistics there."""
+    """Join the statistics of one speaker from several stores, given frames, tokens and statistics for each."""
     frames, first = sum(part[0] for part in parts), parts[0][2]
     if len(parts) == 1:
         return first

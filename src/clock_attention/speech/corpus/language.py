@@ -29,8 +29,8 @@ class Language(BaseModel):
     mean: tuple[float, ...]  # of each mel bin
     std: tuple[float, ...]
     mpr: float = Field(gt=0, le=1000)  # mel frames per phoneme of natural speech
-    prosody: ProsodyStatistics | None = None  # of models that learn along an alignment
-    # Where there are several, each with statistics of its own; those above are then of all together.
+    prosody: ProsodyStatistics | None = None  # for models that learn from an alignment
+    # If there are several, each has its own statistics; those above are then of all of them together.
     speakers: tuple[SpeakerStatistics, ...] = ()
 
     @model_validator(mode="after")
@@ -53,14 +53,14 @@ class Language(BaseModel):
 
     @model_serializer(mode="wrap")
     def _without_defaults(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """As earlier versions wrote and read it, where there is one speaker."""
+        """With a single speaker, in the form that earlier versions wrote and read."""
         table: dict[str, Any] = write(self)
         if not self.speakers:
             table.pop("speakers", None)
         return table
 
     def of_speaker(self, name: str) -> Language:
-        """The language of a voice with this speaker alone."""
+        """The language of a voice with only this speaker."""
         [speaker] = [speaker for speaker in self.speakers if speaker.name == name]
         own = {key: getattr(speaker, key) for key in ("mean", "std", "mpr", "prosody")}
         return self.model_copy(update={**own, "speakers": ()})

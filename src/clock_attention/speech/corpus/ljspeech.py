@@ -1,4 +1,4 @@
-"""LJSpeech-format folders: `metadata.csv` (`id|text|normalized text|speaker`) beside a folder of recordings."""
+"""LJSpeech-format folders: `metadata.csv` (`id|text|normalized text|speaker`) next to a folder of recordings."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from clock_attention.speech.corpus.metadata import check_row, names_speakers, re
 from clock_attention.speech.corpus.recording_checks import Recording
 from clock_attention.speech.corpus.store import Rejection
 
-SUFFIXES = (".wav", ".flac", ".ogg", ".mp3", ".opus", ".oga", ".aiff", ".aif", ".w64")  # the best first
+SUFFIXES = (".wav", ".flac", ".ogg", ".mp3", ".opus", ".oga", ".aiff", ".aif", ".w64")  # best first
 AUDIO = (*SUFFIXES, *sorted(FOREIGN))
 HEADERS = {"text", "transcript", "transcription", "sentence"}
 
 
 @dataclass(frozen=True)
 class RejectedRow:
-    """A row of an LJSpeech-format table that cannot be used. `path` is empty where no sound file has its name."""
+    """A row of an LJSpeech-format table that cannot be used. `path` is empty if no sound file has its name."""
 
-    name: str  # the first column, whatever it holds
+    name: str  # the first column, whatever it contains
     path: str
     rejection: Rejection
 
@@ -29,17 +29,17 @@ class RejectedRow:
 def read_folder(folder: str | Path, speaker: str = "") -> tuple[list[Recording], list[Rejection]]:
     """Recordings of an LJSpeech-format folder in the order of the metadata, and unusable rows with their reasons.
 
-    The third column is used where it is there and not empty. A fourth one names the speaker of each recording; where it
-    is empty or not there, that is `speaker`. Audio is looked for in `wavs/` and in the folder itself;
+    The third column is used if it is present and not empty. A fourth column names the speaker of each recording; if it
+    is empty or missing, the speaker is `speaker`. Audio is looked for in `wavs/` and in the folder itself;
     an id is a plain name, with or without `wavs/` and the suffix of its file. A recording without a file is kept, so
-    that the preparation lists it as missing along with everything else. A header row is skipped.
+    that the preparation lists it as missing along with all other rejections. A header row is skipped.
     """
     recordings, rejected = read_rows(folder, speaker)
     return recordings, [row.rejection for row in rejected]
 
 
 def read_rows(folder: str | Path, speaker: str = "") -> tuple[list[Recording], list[RejectedRow]]:
-    """Rows of an LJSpeech-format table as in `read_folder`, the unusable ones with their files."""
+    """Rows of an LJSpeech-format table as in `read_folder`; unusable ones come with their files."""
     folder = Path(folder)
     metadata = folder / "metadata.csv"
     if not metadata.is_file():
@@ -84,10 +84,10 @@ class AudioFiles:
             self.paths += sound_files(path for path in found if path.name[0] != "." and path.is_file())
 
     def match(self, ids: Iterable[str]) -> dict[str, str]:
-        """The file of each id that has one; no two have the same.
+        """The file of each id that has one; no two ids share a file.
 
-        First come those whose name is the id, without its suffix or else with it ("a.wav" may be a.wav.flac), and then
-        those that are spelled otherwise.
+        Files named exactly like the id come first, without their suffix or else with it ("a.wav" may be a.wav.flac);
+        files with another spelling of the id come after them.
         """
         ids = list(ids)
         found: dict[str, Path] = {}
@@ -106,15 +106,15 @@ class AudioFiles:
 
 
 def sound_files(files: Iterable[Path]) -> list[Path]:
-    """The audio files among others, in the order of their names."""
+    """The audio files among the given files, sorted by name."""
     return sorted((path for path in sorted(files) if path.suffix.lower() in AUDIO), key=best_first)
 
 
 def best_first(path: Path) -> tuple[str, int]:
-    """For sorting audio files: of two with the same name, the one in the better format comes first."""
+    """Sort key for audio files: of two with the same name, the one in the better format comes first."""
     return str(path.with_suffix("")), AUDIO.index(path.suffix.lower())
 
 
 def plain(name: str) -> str:
-    """An id of an LJSpeech-format table, however a system spells it: macOS writes accents apart."""
+    """An id of an LJSpeech-format table, in a spelling common to all systems: macOS separates accents from letters."""
     return unicodedata.normalize("NFC", name).casefold()

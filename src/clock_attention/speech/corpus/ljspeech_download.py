@@ -1,4 +1,4 @@
-"""Download LJSpeech-1.1: resumes after an interruption, verifies the checksum."""
+"""Download LJSpeech-1.1, resuming after interruptions and verifying the checksum."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ def fetch(archive: Archive, into: str | Path, report: Callable[[int], None] = la
             receive(archive, partial, report)
         except (urllib.error.URLError, TimeoutError, ConnectionError) as error:
             raise ConnectionError(
-                f"cannot fetch {archive.url}: {error}. With a network, run the command again: it continues. Without "
-                f"one, fetch the file elsewhere, put it at {packed} and run the command again; or make a corpus "
+                f"cannot fetch {archive.url}: {error}. If you are online, run the command again: it continues. If not, "
+                f"fetch the file elsewhere, put it at {packed} and run the command again; or make a corpus "
                 "offline with `clock-attention corpus synthesize`"
             ) from error
         verify(archive, partial)
@@ -64,7 +64,7 @@ def fetch(archive: Archive, into: str | Path, report: Callable[[int], None] = la
 
 
 def receive(archive: Archive, partial: Path, report: Callable[[int], None]) -> None:
-    """Download what is missing of the archive. A server that ignores the range sends everything: start over."""
+    """Download the missing part of the archive. A server that ignores the range sends everything: start over."""
     have = partial.stat().st_size if partial.exists() else 0
     if have >= archive.size:
         return
@@ -82,7 +82,7 @@ def receive(archive: Archive, partial: Path, report: Callable[[int], None]) -> N
 
 
 def verify(archive: Archive, path: Path) -> None:
-    """Check the SHA-256 of the downloaded archive; a wrong one is removed."""
+    """Check the SHA-256 of the downloaded archive; if it is wrong, the archive is removed."""
     digest = hashlib.sha256()
     with open(path, "rb") as file:
         while chunk := file.read(CHUNK):
@@ -90,13 +90,13 @@ def verify(archive: Archive, path: Path) -> None:
     if digest.hexdigest() != archive.sha256:
         path.unlink()
         raise ValueError(
-            f"{path.name} has SHA-256 {digest.hexdigest()}, expected {archive.sha256}: it was damaged or replaced on "
-            "the way and has been removed; run the command again"
+            f"{path.name} has SHA-256 {digest.hexdigest()}, expected {archive.sha256}: it was damaged or replaced in "
+            "transit and has been removed; run the command again"
         )
 
 
 def unpack(packed: Path, into: Path, folder: str) -> None:
-    """Unpack the downloaded archive beside the final place and rename: half-unpacked never looks whole."""
+    """Unpack the downloaded archive next to its destination, then rename: half an archive never looks complete."""
     temporary = into / f".{folder}.unpacking"
     with tarfile.open(packed) as archive:
         archive.extractall(temporary, filter="data")

@@ -1,7 +1,7 @@
-"""Metadata tables of utterances, `id|text|normalized text|speaker` with the last two optional: which rows can be used.
+"""Metadata tables of utterances, `id|text|normalized text|speaker` with the last two optional: which rows are usable.
 
-Ids become names of files, here and on other machines. They are plain names: no folders, nothing that a file system, a
-terminal or a table could take for something else.
+Ids become file names, here and on other machines. They are plain names: no folders, nothing that a file system, a
+terminal or a table could misinterpret.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ FORBIDDEN = frozenset('/\\<>:"|?*')
 
 
 def id_fault(name: str) -> str:
-    """What is wrong with an id in a metadata table, or nothing."""
+    """What is wrong with an id in a metadata table, or an empty string."""
     if not name or name.startswith(".") or name != name.strip():
-        return "ids are neither empty nor begin with a dot or space"
+        return "ids must not be empty, begin with a dot, or begin or end with a space"
     if wrong := [c for c in name if c in FORBIDDEN or unicodedata.category(c) in ("Cc", "Cs", "Zl", "Zp")]:
         return (
             f"{wrong[0]!a} in an id: ids are plain names, without folders, control characters and {' '.join('<>:|?*')}"
@@ -31,31 +31,37 @@ def id_fault(name: str) -> str:
 
 
 def fitting_id(name: str, spare: int = 12) -> str:
-    """An id of a metadata table that is not too long, with some bytes to spare for a number behind it."""
+    """An id of a metadata table cut to the allowed length, with `spare` bytes left for a number after it."""
     return name.encode()[: LONGEST_ID - spare].decode(errors="ignore")
 
 
 def read_table(path: Path) -> Iterator[tuple[int, list[str]]]:
-    """Rows of a metadata table: number and columns. Only line feeds end a row: texts may hold other separators."""
+    """Rows of a metadata table: number and columns. Only line feeds end a row: texts may contain other separators."""
     text = read_utf8(path).replace("\r\n", "\n")
-    for number, line in enumerate(text.split("\n" if "\n" in text else "\r"), start=1):  # \r: of old Macs
+    for number, line in enumerate(text.split("\n" if "\n" in text else "\r"), start=1):  # \r: old Macs
         columns = [column.strip() for column in line.split("|")]
         if columns != [""]:
             yield number, columns
 
 
 def names_speakers(rows: Sequence[tuple[int, list[str]]]) -> bool:
-    """Whether a metadata table has a column of speakers: its first row decides. Below, it is a stray `|` in a text."""
+    """Whether a metadata table has a speaker column.
+
+    The first row decides; in later rows, one column more is a stray `|` in a text.
+    """
     return bool(rows) and len(rows[0][1]) == 4
 
 
 def spoken_text(columns: Sequence[str]) -> str:
-    """The normalized text of a metadata row where there is one, else the text."""
+    """The normalized text of a metadata row if there is one, else the text."""
     return (columns[2] if len(columns) > 2 else "") or columns[1]
 
 
 def check_row(number: int, columns: list[str], known: set[str], speakers: bool = False) -> Rejection | None:
-    """Why a row of a metadata table cannot be used, if so. Remembers ids in `known`; `speakers`: it names them."""
+    """Why a row of a metadata table cannot be used, or None.
+
+    Adds its id to `known`. `speakers`: the table has a speaker column.
+    """
     name = columns[0]
     if len(columns) not in ((4,) if speakers else (2, 3)) or not name:
         line = "|".join(columns)

@@ -1,4 +1,4 @@
-"""Phrases of varied length cut from long text, for corpora."""
+"""Split long text into phrases of varied length, for corpora."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ RE_CLAUSE_END = re.compile(r"(?<=[,;:.!?…—])\s+|(?<=[—])")
 def split_phrases(text: str, shortest: int, longest: int, seed: int | str = 0) -> Iterator[str]:
     """Split text into phrases of varied length for a corpus, at punctuation where possible, else between words.
 
-    Each phrase aims at a length drawn uniformly from shortest…longest letters, so that a corpus covers short and long
-    utterances alike; only what is left at the end of a text may be shorter.
+    Each phrase aims for a length drawn uniformly from shortest…longest letters, so that a corpus covers short and long
+    utterances alike; only the rest at the end of a text may be shorter.
     """
     if not 0 < shortest <= longest:
         raise ValueError(f"phrase lengths must satisfy 0 < shortest <= longest, got {shortest} and {longest}")
@@ -34,7 +34,7 @@ def split_phrases(text: str, shortest: int, longest: int, seed: int | str = 0) -
 
 
 def _pieces(clause: str, shortest: int, longest: int) -> list[str]:
-    """Phrases of equal length split from a clause that is too long, between words."""
+    """Split a clause that is too long into phrases of about equal length, between words."""
     parts = -(-len(clause) // longest)
     if parts == 1:
         return [clause]

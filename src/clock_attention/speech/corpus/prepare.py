@@ -1,8 +1,8 @@
-"""Preparation of a corpus into a feature store: parallel, resumable after any interruption, and deterministic.
+"""Prepare a corpus as a feature store: in parallel, resumable after any interruption, and deterministic.
 
 Work is cut into shards of consecutive items. A worker writes a shard's frames and then, atomically, its table; a
-shard with a table is done and never repeated. When all are there they are joined, in order, into the store. The
-result depends on the items and settings only, not on the number of workers or on interruptions.
+shard with a table is done and never repeated. When all shards are done they are joined, in order, into the store. The
+result depends only on the items and settings, not on the number of workers or on interruptions.
 """
 
 from __future__ import annotations
@@ -51,13 +51,13 @@ def prepare(
     folder: Path | None = None,
     report: Callable[[Progress], None] = lambda progress: None,
 ) -> FeatureStore:
-    """Prepare a corpus: items into a feature store at `out`.
+    """Prepare a corpus: turn items into a feature store at `out`.
 
-    An interrupted preparation with the same inputs continues where it stopped; a finished one is opened as it is.
+    An interrupted preparation with the same inputs continues where it stopped; a finished store is opened as is.
 
     Args:
-        source: what the corpus is, for people; becomes part of voices.
-        folder: of the recordings, so that `corpus align` finds them again.
+        source: description of the corpus for people; stored in voices.
+        folder: folder of the recordings, so that `corpus align` finds them again.
     """
     out = Path(out)
     shards = [items[start : start + SHARD_ITEMS] for start in range(0, len(items), SHARD_ITEMS)]
@@ -102,14 +102,14 @@ def prepare(
 
 
 def audio_origin(items: Sequence[Item], folder: Path | None) -> dict[str, Any]:
-    """How a prepared store's audio can be had again: a store keeps none of it unless asked to."""
+    """How to get a prepared store's audio again: a store keeps none of it unless asked to."""
     if isinstance(items[0], TeacherPhrase):
         return {"reading_seed": items[0].seed}
     return {"folder": str(folder.resolve())} if folder else {}
 
 
 def contiguous_seconds(done: dict[int, float]) -> float:
-    """Preparation of a corpus by hours: audio in the shards up to the first gap, which may be counted on."""
+    """Seconds of audio in a corpus's shards up to the first unfinished one: what a preparation by hours can rely on."""
     total, number = 0.0, 0
     while number in done:
         total += done[number]
@@ -118,17 +118,17 @@ def contiguous_seconds(done: dict[int, float]) -> float:
 
 
 def fingerprint_of(items: Sequence[Item], settings: Settings) -> str:
-    """Preparation of a corpus: hash of its settings and items."""
+    """Hash of the settings and items of a corpus preparation."""
     rows = [asdict(item) for item in items]
     for row in rows:
         if not row["speaker"]:
-            del row["speaker"]  # as items were described before there was one
+            del row["speaker"]  # as items were described before they had one
     plan = json.dumps([settings.to_json(), rows], default=str, sort_keys=True)
     return hashlib.sha256(plan.encode()).hexdigest()
 
 
 def claim_folder(out: Path, fingerprint: str) -> None:
-    """Remember in a folder what is being prepared there, and refuse to mix two preparations."""
+    """Record in a folder which corpus is being prepared there, and refuse to mix two preparations."""
     (out / "shards").mkdir(parents=True, exist_ok=True)
     claim = out / "shards" / "plan.json"
     if claim.exists() and json.loads(claim.read_text(encoding="utf-8"))["fingerprint"] != fingerprint:
@@ -147,7 +147,7 @@ def finalize(
     origin: dict[str, Any],
     fingerprint: str,
 ) -> FeatureStore:
-    """End of preparation: join the shards in order, measure, and write the table and the header."""
+    """Finish a preparation: join the shards in order, compute statistics, and write the table and the header."""
     rows: list[dict[str, Any]] = []
     rejections = [asdict(rejection) for rejection in rejected]
     per_second = settings.mel.frames_per_second
@@ -179,7 +179,7 @@ def finalize(
     write_rows(out / "utterances.jsonl", [utterance.to_row() for utterance in utterances])
     write_rows(out / "rejected.jsonl", rejections)
     if settings.keep_audio:
-        texts = (" ".join(row["text"].replace("|", ",").split()) for row in rows)  # on one line, whatever it held
+        texts = (" ".join(row["text"].replace("|", ",").split()) for row in rows)  # on one line, whatever it contained
         speakers = (f"||{row['speaker']}" if "speaker" in row else "" for row in rows)
         lines = zip(rows, texts, speakers, strict=True)
         metadata = "".join(f"{row['id']}|{text}{speaker}\n" for row, text, speaker in lines)
@@ -203,7 +203,7 @@ def finalize(
 
 
 def join_frames(out: Path, numbers: list[int], total: int, settings: Settings) -> None:
-    """End of preparation: write mel.npy."""
+    """Finish a preparation: join the frames of all shards in mel.npy."""
     temporary = out / "mel.npy.part"
     joined = np.lib.format.open_memmap(temporary, mode="w+", dtype=settings.dtype, shape=(total, settings.mel.n_mels))
     place = 0
@@ -229,7 +229,7 @@ def statistics(out: Path, rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 
 def speaker_statistics(out: Path, rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """The same of each speaker, where there are several; all utterances of one who has none for training."""
+    """Statistics of each speaker, if there are several; over all utterances of one who has none for training."""
     of: dict[str, list[dict[str, Any]]] = {}
     for row in rows:
         of.setdefault(row.get("speaker", ""), []).append(row)

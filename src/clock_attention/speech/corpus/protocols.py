@@ -1,4 +1,4 @@
-"""What training asks of a corpus; `FeatureStore` and `JoinedStore` are two."""
+"""Protocols for corpora that can be trained on, such as `FeatureStore` and `JoinedStore`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from clock_attention.speech.corpus.speakers import SpeakerStatistics
 
 
 class UtteranceRow(Protocol):
-    """Protocol of an utterance: what batching asks of one."""
+    """Protocol for an utterance, as batching needs it."""
 
     @property
     def id(self) -> str: ...
@@ -25,7 +25,7 @@ class UtteranceRow(Protocol):
 
 
 class Features(Protocol):
-    """Protocol of a corpus of mels, as training asks for it; `FeatureStore` is one."""
+    """Protocol for a corpus of mels, as training needs it; `FeatureStore` implements it."""
 
     mean: Tensor
     std: Tensor
@@ -35,21 +35,21 @@ class Features(Protocol):
     @property
     def speakers(self) -> Sequence[SpeakerStatistics]: ...
     def speaker(self, index: int) -> int:
-        """Who speaks an utterance: a place in `speakers`."""
+        """The speaker of an utterance: an index into `speakers`."""
 
     def mel(self, index: int) -> Tensor: ...
     def tokens(self, index: int) -> Tensor: ...
 
 
 class TimedFeatures(Features, Protocol):
-    """Protocol of a corpus that was aligned: where each token is, and the pitch of each frame."""
+    """Protocol for an aligned corpus: the duration of each token, and the pitch of each frame."""
 
     def durations(self, index: int) -> Tensor: ...
     def pitch(self, index: int) -> Tensor: ...
 
 
 class Corpus(Features, Protocol):
-    """Protocol of a whole corpus, as a training run asks for it; `FeatureStore` is one."""
+    """Protocol for a whole corpus, as a training run needs it; `FeatureStore` implements it."""
 
     symbols: tuple[str, ...]
     mel_config: MelConfig

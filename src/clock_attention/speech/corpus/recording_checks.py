@@ -1,4 +1,4 @@
-"""Checks of a recording before it enters a corpus. Every failure has a name and says what was measured."""
+"""Check a recording before it enters a corpus. Every failure has a name and says what was measured."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from clock_attention.speech.corpus.splits import text_key
 
 
 class Rejected(Exception):
-    """A recording that a check rejects, with the reason."""
+    """Raised for a recording that a check rejects, with the reason."""
 
     def __init__(self, reason: str, detail: str) -> None:
         super().__init__(f"{reason}: {detail}")
@@ -37,7 +37,10 @@ class Recording:
 
 @dataclass(frozen=True)
 class CheckBounds:
-    """Bounds of the checks; frames per token far outside speech mean that text and audio do not belong together."""
+    """Bounds for the checks of a recording.
+
+    Frames per token far outside the range of speech mean that text and audio do not belong together.
+    """
 
     shortest: float = 0.3
     longest: float = 20.0
@@ -54,7 +57,7 @@ def missing_audio(name: str) -> str:
 
 
 def load_recording(recording: Recording, sample_rate: int) -> Wave:
-    """Audio of a recording; rejected where it is missing or unreadable."""
+    """Load the audio of a recording; rejected if it is missing or unreadable."""
     if not recording.path:
         raise Rejected("missing", missing_audio(recording.id))
     try:
@@ -64,7 +67,7 @@ def load_recording(recording: Recording, sample_rate: int) -> Wave:
 
 
 def check_wave(wave: Wave, limits: CheckBounds) -> None:
-    """Check of a recording: empty, broken, silent, clipped or wrongly scaled audio."""
+    """Check a recording for empty, broken, silent, clipped or wrongly scaled audio."""
     if len(wave) == 0:
         raise Rejected("empty", "no samples")
     if not np.isfinite(wave).all():
@@ -77,7 +80,7 @@ def check_wave(wave: Wave, limits: CheckBounds) -> None:
     peak_db = 20 * np.log10(max(peak, 1e-10))
     if peak_db < limits.silent_db:
         raise Rejected("silent", f"peak {peak_db:.0f} dB, below {limits.silent_db:.0f} dB")
-    # Clipping leaves runs of samples at the same extreme; a lone peak at full scale is only a well-used range.
+    # Clipping leaves runs of samples at the same extreme; a lone peak at full scale only uses the range well.
     extreme = np.abs(wave) >= max(0.99 * peak, 0.9)
     clipped = float((extreme[1:] & extreme[:-1]).mean()) if len(wave) > 1 else 0.0
     if clipped > limits.clipped:
@@ -85,13 +88,13 @@ def check_wave(wave: Wave, limits: CheckBounds) -> None:
 
 
 def check_finite(mel: np.ndarray[Any, Any]) -> None:
-    """Check of a recording's mel: one value that is not finite would spoil the statistics of the whole corpus."""
+    """Check a recording's mel: one value that is not finite would spoil the statistics of the whole corpus."""
     if not np.isfinite(mel).all():
         raise Rejected("not finite", f"{int((~np.isfinite(mel)).sum())} mel values are not finite in {mel.dtype}")
 
 
 def check_frames(seconds: float, frames: int, tokens: int, limits: CheckBounds) -> None:
-    """Check of a recording's length in time, and against its text."""
+    """Check a recording's length, in seconds and relative to its text."""
     if seconds < limits.shortest:
         raise Rejected("too short", f"{seconds:.2f} s of speech, at least {limits.shortest:g} s")
     if seconds > limits.longest:

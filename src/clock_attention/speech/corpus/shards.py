@@ -1,4 +1,4 @@
-"""Shards of work done by several processes, so that an interrupted command continues where it stopped.
+"""Run shards of work in several processes, so that an interrupted command continues where it stopped.
 
 Work is cut into shards of consecutive items. A worker writes a shard's files and its table last, atomically; a shard
 with a table is done and never repeated.
@@ -34,7 +34,7 @@ class ShardWorker(Protocol):
     def shard(self, number: int, items: Sequence[Any]) -> Progress: ...
 
 
-MakeWorker = Callable[[], ShardWorker]  # can be pickled: it is called in the process that works
+MakeWorker = Callable[[], ShardWorker]  # must be picklable: it is called in the worker process
 Shards = Iterator[tuple[int, Sequence[Any]]]
 Finish = Callable[[int, Progress], None]
 
@@ -42,7 +42,7 @@ _worker: ShardWorker | None = None
 
 
 def run_shards(make: MakeWorker, todo: Shards, finish: Finish, workers: int) -> None:
-    """Work through shards in so many processes; `finish` is called here, in the order in which they end."""
+    """Run shards in `workers` processes; `finish` is called in this process, in the order in which they end."""
     if workers <= 1:
         run_here(make, todo, finish)
     else:
@@ -50,7 +50,7 @@ def run_shards(make: MakeWorker, todo: Shards, finish: Finish, workers: int) -> 
 
 
 def run_here(make: MakeWorker, todo: Shards, finish: Finish) -> None:
-    """Work through shards in this process: one worker needs no other."""
+    """Run shards in this process: a single worker needs no other."""
     worker: ShardWorker | None = None
     threads = torch.get_num_threads()
     torch.set_num_threads(1)  # as in a pool: sums are split by thread, and the result must not depend on that
@@ -63,13 +63,13 @@ def run_here(make: MakeWorker, todo: Shards, finish: Finish) -> None:
 
 
 def run_in_pool(make: MakeWorker, todo: Shards, finish: Finish, workers: int) -> None:
-    """Work through shards in a pool of processes, few of them in flight."""
+    """Run shards in a pool of processes, with few in flight."""
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(workers, context, start_worker, (make,)) as pool:
         running: dict[Future[Progress], int] = {}
         exhausted = False
         while True:
-            # Few shards in flight: an end by `hours` or by the user should not wait for a long queue.
+            # Few shards in flight: a stop by `hours` or by the user should not wait for a long queue.
             while not exhausted and len(running) <= workers:
                 shard = next(todo, None)
                 exhausted = shard is None
@@ -82,13 +82,13 @@ def run_in_pool(make: MakeWorker, todo: Shards, finish: Finish, workers: int) ->
 
 
 def start_worker(make: MakeWorker) -> None:
-    """Make the worker of a process that works on shards."""
+    """Create the worker in a process that runs shards."""
     global _worker
     become_worker()
     _worker = make()
 
 
 def run_shard(number: int, items: Sequence[Any]) -> Progress:
-    """One shard, in a worker process."""
+    """Run one shard in a worker process."""
     assert _worker is not None
     return _worker.shard(number, items)

@@ -1,4 +1,4 @@
-"""Sources of a corpus as people have them: an LJSpeech-format folder, or audio files with or without a .txt beside."""
+"""Find the sources of a corpus: an LJSpeech-format folder, or audio files with or without a .txt next to them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from clock_attention.speech.corpus.store import Rejection
 KINDS = "wav, flac, ogg, opus, mp3, aiff; with the program ffmpeg m4a, aac, webm and others"
 EXPECTED = "each with its text in a .txt of the same name, or a metadata.csv with lines `id|text` beside a folder wavs/"
 TABLES = (".csv", ".tsv")
-NO_TEXTS = ("readme", "license", "licence", "copying", "notes")  # beginnings of names of other files
+NO_TEXTS = ("readme", "license", "licence", "copying", "notes")  # prefixes of names of other files
 
 
 @dataclass(frozen=True)
@@ -27,11 +27,11 @@ class Source:
     path: str
     text: str | None
     fault: str = ""  # why it is left out, instead of being transcribed
-    reason: str = "unreadable text"  # the same as the name of a group, where there is a fault
+    reason: str = "unreadable text"  # the group that the fault belongs to, if there is one
 
 
 def find_sources(folder: str | Path) -> tuple[list[Source], list[Rejection]]:
-    """Sources in a folder: every sound file in it and below; and rows of a table that have none, with their reasons.
+    """Sources in a folder: every sound file in it and below; also rows of a table without a file, with their reasons.
 
     With a metadata.csv the folder has LJSpeech's format. Otherwise the text of a recording is the .txt of the same
     name. Files that cannot be used come last.
@@ -64,12 +64,12 @@ def find_sources(folder: str | Path) -> tuple[list[Source], list[Rejection]]:
 
 
 def sources_of_table(folder: Path) -> tuple[list[Source], list[Rejection]]:
-    """Sources in an LJSpeech-format folder: what its table names, and sound files that it does not name."""
+    """Sources in an LJSpeech-format folder: the files that its table names, and sound files that it does not name."""
     recordings, rejected = read_rows(folder)
     if len(speakers := sorted({row.speaker for row in recordings})) > 1:
         raise ValueError(
-            f"{folder}: metadata.csv names {len(speakers)} speakers ({', '.join(speakers)}), and this makes the voice "
-            "of one: take a folder with the rows of one of them, or prepare and train the corpus step by step"
+            f"{folder}: metadata.csv names {len(speakers)} speakers ({', '.join(speakers)}), but this makes a voice "
+            "of one speaker: use a folder with the rows of one, or prepare and train the corpus step by step"
         )
     missing = [Rejection(row.id, "missing", missing_audio(row.id)) for row in recordings if not row.path]
     sources = [Source(row.id, row.path, row.text) for row in recordings if row.path]
@@ -89,8 +89,8 @@ def sources_of_table(folder: Path) -> tuple[list[Source], list[Rejection]]:
 def sources_of_rejected(
     folder: Path, rows: Iterable[RejectedRow], free: dict[Path, Path]
 ) -> tuple[list[Source], list[Rejection]]:
-    """Sources whose row in a table cannot be used, and rows without a file. Takes the files out of `free`."""
-    below: dict[str, Path] = {}  # of ids that are faulty because they name a folder
+    """Sources whose row in a table cannot be used, and rows without a file. Removes the files from `free`."""
+    below: dict[str, Path] = {}  # for ids that are faulty because they name a folder
     for path in free.values():
         if "/" in (place := place_in(folder, path).removeprefix("wavs/")):
             for name in (place, place + path.suffix):
@@ -106,7 +106,7 @@ def sources_of_rejected(
 
 
 def unnamed_sources(folder: Path, files: Iterable[Path], sources: Iterable[Source], names: set[str]) -> list[Source]:
-    """Sources that no row of a table names. `sources` are those that have one, and `names` are ids that are taken."""
+    """Sources that no row of a table names. `sources` are those with a row, and `names` are ids already taken."""
     stems = {path_without_suffix(source.path): Path(source.path).name for source in sources}
     unnamed = []
     for path in files:
@@ -122,17 +122,17 @@ def unnamed_sources(folder: Path, files: Iterable[Path], sources: Iterable[Sourc
 
 
 def in_another_format(path: Path, first: str) -> Source:
-    """A source that is not used, beside one of the same name in a better format."""
+    """A source that is not used, as one of the same name exists in a better format."""
     return Source(path.name, str(path), None, f"taken for the recording {first} in another format", "duplicate id")
 
 
 def place_in(folder: Path, path: Path) -> str:
-    """Where in a folder a source is, without the suffix."""
+    """The path of a source relative to its folder, without the suffix."""
     return path.relative_to(folder).with_suffix("").as_posix()
 
 
 def path_without_suffix(path: str) -> str:
-    """For sources: a recording may be there in two formats."""
+    """The path of a source without its suffix: a recording may exist in two formats."""
     return str(Path(path).with_suffix(""))
 
 
@@ -147,7 +147,7 @@ class TextFiles:
             self.free.setdefault(plain(str(path)), path)
 
     def beside(self, audio: Path) -> Path | None:
-        """The text of a recording: `a.txt` or `a.wav.txt`, or one that differs in capital letters only."""
+        """The text of a recording: `a.txt` or `a.wav.txt`, or one that differs only in case."""
         for path in texts_of(audio):
             if path in self.paths:
                 return path
@@ -158,18 +158,18 @@ class TextFiles:
         return None
 
     def unused(self) -> list[Path]:
-        """Those that belong to no recording and hold something, but for what such folders often have."""
+        """Non-empty .txt files that belong to no recording, except for readmes, licenses and the like."""
         lost = sorted(self.paths - self.used)
         return [path for path in lost if path.stat().st_size and not path.stem.lower().startswith(NO_TEXTS)]
 
 
 def texts_of(audio: Path) -> tuple[Path, Path]:
-    """Where the text of a source may be."""
+    """The possible paths of the text of a source."""
     return audio.with_suffix(".txt"), audio.with_name(f"{audio.name}.txt")
 
 
 def source_of(name: str, path: Path, texts: TextFiles) -> Source:
-    """A source of a corpus with the text beside it, or with why that text cannot be read."""
+    """A source of a corpus with the text next to it, or with the reason why that text cannot be read."""
     beside = texts.beside(path)
     try:
         return Source(name, str(path), (beside and " ".join(read_utf8(beside).split())) or None)
@@ -178,17 +178,17 @@ def source_of(name: str, path: Path, texts: TextFiles) -> Source:
 
 
 def refuse_lost_texts(folder: Path, lost: Sequence[Path]) -> None:
-    """Refuse sources without any text where there are texts that belong to none: a recognizer would write others."""
+    """Refuse sources without any text if there are texts that belong to none: a recognizer would replace them."""
     if lost:
         some = ", ".join(path.relative_to(folder).as_posix() for path in lost[:3])
         raise ValueError(
             f"{folder}: no recording has a text, but there are files that may hold texts: {some}. Expected sound "
-            f"files, {EXPECTED}. To have all texts written by a recognizer, move those files elsewhere"
+            f"files, {EXPECTED}. To have a recognizer transcribe all of them, move those files elsewhere"
         )
 
 
 def free_id(name: str, names: set[str]) -> str:
-    """An id for a source that no other has, whatever the case: "Take 1" and "take_1" are two recordings."""
+    """An id for a source that no other has, ignoring case: "Take 1" and "take_1" are two recordings."""
     found, number = name, 1
     while found.casefold() in names:
         number += 1
@@ -198,5 +198,5 @@ def free_id(name: str, names: set[str]) -> str:
 
 
 def plain_id(name: str) -> str:
-    """An id for a source: folders become part of the name; what a table or file system could misread is replaced."""
+    """An id for a source: folders become part of the name; characters that could be misread are replaced."""
     return fitting_id(re.sub(r"[^\w.-]+", "_", name).strip("._")) or "recording"

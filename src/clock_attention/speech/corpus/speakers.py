@@ -1,7 +1,7 @@
-"""Who speaks in a corpus, and the statistics of each speaker.
+"""The speakers of a corpus, and the statistics of each.
 
 Mel, pitch and energy are standardised with the statistics of their speaker, so that a standardised value means the same
-for a deep voice and for a high one: what is left for a model to tell apart is how they speak.
+for a deep voice and for a high one: what remains for a model to distinguish is how they speak.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 
 class ProsodyStatistics(BaseModel):
-    """Statistics of an aligned corpus: what pitch and energy are standardised with."""
+    """Prosody statistics of an aligned corpus, used to standardise pitch and energy."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
@@ -21,15 +21,15 @@ class ProsodyStatistics(BaseModel):
 
 
 class SpeakerStatistics(BaseModel):
-    """A speaker of a corpus or voice."""
+    """A speaker of a corpus or voice, with statistics."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
-    name: str  # empty where a corpus names none
+    name: str  # empty if the corpus names none
     mean: tuple[float, ...]  # of each mel bin
     std: tuple[float, ...]
     mpr: float = Field(gt=0, le=1000)  # mel frames per phoneme of natural speech
-    prosody: ProsodyStatistics | None = None  # of corpora that were aligned
+    prosody: ProsodyStatistics | None = None  # only in aligned corpora
 
     @model_validator(mode="after")
     def _consistent(self) -> SpeakerStatistics:

@@ -1,4 +1,4 @@
-"""Which utterances are held out: decided by the text, so that no sentence is in two splits."""
+"""Decide by the text which utterances are held out, so that no sentence is in two splits."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ SPLITS = ("train", "valid", "test")
 
 
 def text_key(text: str) -> str:
-    """The key that decides an utterance's split: equal for texts that differ in case, marks, accents or spaces only."""
+    """The key that decides an utterance's split; texts that differ only in case, marks, accents or spaces share one."""
     letters = "".join(c for c in unicodedata.normalize("NFKD", text) if not unicodedata.combining(c))
     words = re.sub(r"[\W_]+", " ", letters.casefold()).strip()
     return hashlib.sha256((words or text).encode("utf-8", "surrogatepass")).hexdigest()[:16]
@@ -20,9 +20,9 @@ def text_key(text: str) -> str:
 def assign_splits(groups: Sequence[str], texts: Sequence[str], valid: float, test: float) -> list[str]:
     """Split (train, valid, test) of each utterance, from a hash of the key of the text that it was cut from.
 
-    Growing a corpus moves nothing between splits, with two exceptions. Where a small corpus leaves a split empty, the
-    group with the hash nearest to it is moved there. And where phrases of different groups say the same, all of them
-    go to the first of train, valid and test that holds one.
+    Growing a corpus moves nothing between splits, with two exceptions. If a small corpus leaves a split empty, the
+    group with the hash nearest to it is moved there. And if phrases of different groups say the same, all of them
+    go to the first of train, valid and test that has one.
     """
     if valid < 0 or test < 0 or valid + test >= 1:
         raise ValueError(f"valid and test are fractions with valid + test < 1, got {valid} and {test}")

@@ -3,11 +3,11 @@
     STORE/store.json         definition of the mel, the phoneme inventory, statistics, how it was made
     STORE/mel.npy            (all frames, n_mels) log-mel, un-normalised, utterance after utterance
     STORE/pitch.npy          (all frames,) natural log of F0 in Hz, 0 where unvoiced; only in aligned stores
-    STORE/utterances.jsonl   one row an utterance: id, text, tokens, place in mel.npy, split
+    STORE/utterances.jsonl   one row per utterance: id, text, tokens, offset in mel.npy, split
     STORE/rejected.jsonl     what was left out, and why
     STORE/alignment.jsonl    how well text and audio fit, worst first; only in aligned stores
 
-`store.json` is written last: a folder without it is a preparation that has not finished.
+`store.json` is written last: a folder without it is an unfinished preparation.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from clock_attention.speech.text.phonemizers import phonemizer
 # 2: the split is by text, and no sentence is in two splits. 1: it is by id; such stores are read and keep their split.
 FORMAT = 2
 READABLE = (1, 2)
-# Bins that never change (band-limited recordings) have no spread: dividing by it would be NaN at the first step.
+# Bins that never change (band-limited recordings) have no spread: dividing by it would give NaN at the first step.
 STD_FLOOR = 0.1
 
 
@@ -53,7 +53,7 @@ class StoredUtterance:
     speed: float
     # Frames of the silence before, of every token and of the silence after; only in aligned stores.
     durations: tuple[int, ...] | None = None
-    speaker: str = ""  # of stores that name them
+    speaker: str = ""  # only in stores that name speakers
 
     @property
     def mpr(self) -> float:
@@ -62,7 +62,7 @@ class StoredUtterance:
 
     @property
     def natural_frames(self) -> int:
-        """Frames at speed 1, about: what a model should call the natural length of this text."""
+        """Approximate frames at speed 1: what a model should consider the natural length of this text."""
         return max(1, round(self.frames * self.speed))
 
     @classmethod
@@ -73,7 +73,7 @@ class StoredUtterance:
     def to_row(self) -> dict[str, Any]:
         row = asdict(self)
         if not self.speaker:
-            del row["speaker"]  # as stores were described before there was one
+            del row["speaker"]  # as in stores written before there was one
         return row
 
 
@@ -87,7 +87,7 @@ class Rejection:
 
 
 class FeatureStore:
-    """A feature store, to be read. Nothing but the table is loaded; `mel` reads the frames asked for."""
+    """A feature store, opened for reading. Only the table is loaded; `mel` reads the frames asked for."""
 
     def __init__(self, path: Path, header: dict[str, Any]) -> None:
         self.path = path
@@ -127,7 +127,7 @@ class FeatureStore:
             raise ValueError(f"{path / 'store.json'} is damaged ({type(error).__name__}): prepare it again") from None
         if not (store.mean.isfinite().all() and store.std.isfinite().all()):
             raise ValueError(
-                f"{path}: the mean or spread of its mel is not finite, so it cannot be learned from: prepare it again"
+                f"{path}: the mean or spread of its mel is not finite, so it cannot be trained on: prepare it again"
             )
         return store
 
@@ -145,7 +145,7 @@ class FeatureStore:
 
     @cached_property
     def speakers(self) -> tuple[SpeakerStatistics, ...]:
-        """Who speaks, in the order of their first utterances; one without a name in stores that name none."""
+        """The speakers, in the order of their first utterances; one without a name in stores that name none."""
         prosody = {name: getattr(self, name) for name in ProsodyStatistics.model_fields} if self.timed else None
         whole = {"mean": self.mean.tolist(), "std": self.std.tolist(), "mpr": self.mpr, "prosody": prosody}
         return self._several or (SpeakerStatistics.model_validate({"name": self.utterances[0].speaker, **whole}),)
@@ -155,7 +155,7 @@ class FeatureStore:
         return {speaker.name: place for place, speaker in enumerate(self.speakers)}
 
     def speaker(self, index: int) -> int:
-        """Who speaks an utterance: a place in `speakers`."""
+        """The speaker of an utterance: an index into `speakers`."""
         return self._speaker_places[self.utterances[index].speaker]
 
     @cached_property
@@ -168,7 +168,7 @@ class FeatureStore:
 
     @cached_property
     def phonemizer(self) -> Phonemizer:
-        """The phonemizer that made the tokens; refuses one whose inventory has changed since."""
+        """The phonemizer that made the tokens; ValueError if its inventory has changed since."""
         words = self.header.get("settings", {}).get("lexicon")
         reader = phonemizer(self.header["phonemizer"]["name"], None if words is None else Lexicon(words))
         if reader.symbols != self.symbols:
@@ -205,7 +205,7 @@ class FeatureStore:
         return torch.tensor(self.utterances[index].tokens, dtype=torch.long)
 
     def split(self, name: str) -> list[int]:
-        """Indices of the utterances of "train", "valid" or "test"; in aligned stores of those that could be aligned."""
+        """Indices of the utterances of "train", "valid" or "test"; in aligned stores only if they could be aligned."""
         if name not in SPLITS:
             raise ValueError(f"unknown split {name!r}; choose one of {', '.join(SPLITS)}")
         return [
@@ -224,18 +224,18 @@ class FeatureStore:
 
 
 def name_speaker(path: str | Path, name: str) -> FeatureStore:
-    """Say who speaks in a store that names nobody, or rename its only speaker."""
+    """Name the speaker of a store that names none, or rename its only speaker."""
     store = FeatureStore.open(path)
     if len(store.speakers) > 1:
         known = ", ".join(speaker.name for speaker in store.speakers)
-        raise ValueError(f"{path} has several speakers ({known}); their names are in the metadata it was made of")
+        raise ValueError(f"{path} has several speakers ({known}); their names are in the metadata it was made from")
     with locked(store.path, "a corpus"):
         write_rows(store.path / "utterances.jsonl", [replace(row, speaker=name).to_row() for row in store.utterances])
     return FeatureStore.open(path)
 
 
 def write_rows(path: Path, rows: list[dict[str, Any]]) -> None:
-    """Write a table of a feature store, one JSON object a line."""
+    """Write a table of a feature store, one JSON object per line."""
     write_atomically(path, "".join(to_json(row) + "\n" for row in rows))
 
 
@@ -246,6 +246,6 @@ def to_json(row: dict[str, Any]) -> str:
 
 
 def read_rows(path: Path) -> list[dict[str, Any]]:
-    """Read a table of a feature store, one JSON object a line."""
+    """Read a table of a feature store, one JSON object per line."""
     with open(path, encoding="utf-8") as lines:
         return [json.loads(line) for line in lines]

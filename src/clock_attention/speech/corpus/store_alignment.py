@@ -1,13 +1,13 @@
 """Alignment of a feature store: durations of tokens and pitch of frames, which the aligned model learns from.
 
-Boundaries come from an aligner, pitch from SwiftF0, both from the audio that the store was made of. Parallel and
-resumable like the preparation. Adds to the store
+Boundaries come from an aligner, pitch from SwiftF0, both from the audio that the store was made from. Parallel and
+resumable, like the preparation. Adds to the store
 
     STORE/pitch.npy          (all frames,) natural log of F0, 0 where unvoiced
     STORE/alignment.jsonl    score of every utterance, worst first, and why it is left out, if it is
 
 and the durations in utterances.jsonl. `store.json` is written last: a store that is only half aligned counts as not
-aligned. Where too few utterances could be aligned, the store stays as it was, and the scores are in
+aligned. If too few utterances could be aligned, the store stays as it was, and the scores are in
 
     STORE/alignment.failed.jsonl
 """
@@ -40,13 +40,13 @@ from clock_attention.speech.text.phonemes import PAUSE_STRENGTH, Phonemes
 logger = logging.getLogger(__name__)
 
 SHARD_UTTERANCES = 32
-DURATIONS = 2  # how they follow from the alignment; 1 gave the silence after the last phoneme to the full stop
-FEWEST_ALIGNED = 0.5  # of the utterances; below, text and audio do not belong together
+DURATIONS = 2  # version of their derivation; 1 gave the silence after the last phoneme to the full stop
+FEWEST_ALIGNED = 0.5  # of the utterances; below that, text and audio do not belong together
 SCORES, FAILED_SCORES = "alignment.jsonl", "alignment.failed.jsonl"
 
 
 class TimedTokens(Protocol):
-    """For the alignment of a store: where the tokens of an utterance are, in seconds."""
+    """Times of an utterance's tokens in seconds, as needed for the alignment of a store."""
 
     @property
     def starts(self) -> ArrayLike: ...
@@ -59,14 +59,14 @@ class TimedTokens(Protocol):
 
 
 class PhonemeAligner(Protocol):
-    """The aligner that aligns a store; raises ValueError for an utterance that it cannot align."""
+    """An aligner for feature stores; raises ValueError for an utterance that it cannot align."""
 
     def align_phonemes(self, wave: Wave, sample_rate: int, phonemes: Phonemes) -> TimedTokens: ...
 
 
 @dataclass(frozen=True)
 class AlignmentRow:
-    """A store's alignment of one utterance, a row of alignment.jsonl. `reason` says why it is left out, or ""."""
+    """The alignment of one utterance of a store, a row of alignment.jsonl. `reason` says why it is left out, or ""."""
 
     id: str
     score: float | None
@@ -87,11 +87,11 @@ def align_store(
     """Align a feature store: write durations and pitch; returns it with all utterances' scores, worst first.
 
     Args:
-        make_aligner: called once in every process; can be pickled.
-        name: of the aligner and its weights (`model_name`). A store that the same one has aligned is not aligned again.
+        make_aligner: called once in every process; must be picklable.
+        name: name of the aligner and its weights (`model_name`). A store is not aligned again by the same one.
         least_score: utterances with a lower score are left out of training and validation; None: those that do not
-            fit in the aligner's own judgement.
-        folder: of the recordings, where the store does not know it.
+            fit according to the aligner itself.
+        folder: folder of the recordings, if the store does not know it.
     """
     store = FeatureStore.open(path)
     settings = {"aligner": name, "least_score": least_score, "durations": DURATIONS}
@@ -157,11 +157,11 @@ class AlignmentWorker:
 
 
 def whole_frames(times: TimedTokens, frames: int, per_second: float, optional: Sequence[bool]) -> list[int]:
-    """Alignment in whole frames: of the silence before, of every token and of the silence after, as many as there are.
+    """Alignment in whole frames, `frames` in all: of the silence before, of every token and of the silence after.
 
-    Boundaries go to the nearest frame. Every token takes at least one, except for those that are `optional`: a phoneme
-    shorter than a frame gets one of its neighbours'. Pauses before the first phoneme and after the last one take none:
-    that silence is the one before or after.
+    Boundaries go to the nearest frame. Every token gets at least one frame, except for `optional` ones: a phoneme
+    shorter than a frame takes one from its neighbours. Pauses before the first phoneme and after the last one get
+    none: that time belongs to the silence before or after.
     """
     least = np.array([0, *(0 if free else 1 for free in optional), 0])
     if least.sum() > frames:
@@ -188,7 +188,7 @@ def finalize(
     least_score: float | None,
     settings: dict[str, Any],
 ) -> tuple[FeatureStore, list[AlignmentRow]]:
-    """End the alignment of a store: write pitch, durations and scores, and the header last."""
+    """Finish the alignment of a store: write pitch, durations and scores, and the header last."""
     listed, utterances = [], []
     for row, utterance in zip(rows, store.utterances, strict=True):
         reason, durations = row["reason"], row["durations"]
@@ -199,7 +199,7 @@ def finalize(
     used = [row for row in utterances if row.durations is not None]
     listed.sort(key=lambda row: (float("-inf") if row.score is None else row.score, row.id))
     accepted = len(used) >= FEWEST_ALIGNED * len(utterances)
-    scores = store.path / (SCORES if accepted else FAILED_SCORES)  # those of an earlier alignment stay with it
+    scores = store.path / (SCORES if accepted else FAILED_SCORES)  # the scores of an earlier alignment are kept
     write_rows(scores, [asdict(row) for row in listed])
     if not accepted:
         [(commonest, _)] = Counter(row.reason for row in listed if row.reason).most_common(1)
@@ -224,7 +224,7 @@ def finalize(
 def statistics(store: FeatureStore, speaker: str | None = None) -> dict[str, float]:
     """Mean and deviation of an aligned store's pitch and energy, over its training split.
 
-    Of one speaker, or of all; nothing where that speaker has no voiced frame to learn from.
+    Of one speaker, or of all; empty if that speaker has no voiced frame to learn from.
     """
     pitches, energies = [], []
     for index, utterance in enumerate(store.utterances):
@@ -249,7 +249,7 @@ def statistics(store: FeatureStore, speaker: str | None = None) -> dict[str, flo
 
 
 def claim(work: Path, name: str) -> None:
-    """Continue an interrupted alignment of a store by the same aligner; another one's is thrown away."""
+    """Continue an interrupted alignment of a store by the same aligner; one by another aligner is discarded."""
     plan = work / "plan.json"
     if plan.exists() and json.loads(plan.read_text(encoding="utf-8")) != {"aligner": name}:
         shutil.rmtree(work)
@@ -269,10 +269,10 @@ def read_alignment(path: Path) -> list[AlignmentRow]:
 
 
 def failures(rows: Sequence[dict[str, Any]]) -> int:
-    """How many rows of a store's alignment are left out."""
+    """Number of utterances that are left out of a store's alignment."""
     return sum(bool(row["reason"]) for row in rows)
 
 
 def seconds_of(store: FeatureStore, items: Sequence[int]) -> float:
-    """Seconds of some utterances of a store, for progress of its alignment."""
+    """Seconds of some utterances of a store, for the progress of its alignment."""
     return sum(store.utterances[index].frames for index in items) / store.mel_config.frames_per_second

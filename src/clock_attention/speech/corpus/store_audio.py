@@ -1,4 +1,4 @@
-"""The audio that a feature store was made of: kept in it, in the folder of recordings, or read again by the teacher."""
+"""The audio behind a feature store: kept in it, in the folder of recordings, or read again by the teacher."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MOST_DIFFERENCE = 0.2  # mean over the mel of an utterance, in nat: half precisi
 
 
 class StoreAudio:
-    """Audio of a feature store's utterances: waveforms at its sample rate, trimmed as they were."""
+    """Audio of a feature store's utterances: waveforms at its sample rate, trimmed as in the preparation."""
 
     def __init__(self, store: FeatureStore, folder: Path | None = None) -> None:
         self.store, self.mel = store, MelSpectrogram(store.mel_config)
@@ -42,7 +42,7 @@ class StoreAudio:
             self.files = AudioFiles(self.folder).match(row.id for row in store.utterances)
 
     def __call__(self, index: int) -> Wave:
-        """The waveform of an utterance; `Rejected` where it is missing or differs from what the store was made of."""
+        """The waveform of an utterance; `Rejected` if it is missing or differs from the store's audio."""
         row, rate = self.store.utterances[index], self.store.mel_config.sample_rate
         if self.teacher is not None:
             seed = self.store.header.get("reading_seed", 0)
@@ -67,7 +67,7 @@ class StoreAudio:
             raise Rejected("other audio", f"its mel differs by {difference:.2f} nat from the one in the store")
 
     def check_first(self) -> None:
-        """One clear error before hours of work, where the audio of the whole store is not the right one."""
+        """Raise one clear error before hours of work if the audio of the whole store is the wrong one."""
         try:
             self(0)
         except Rejected as rejection:

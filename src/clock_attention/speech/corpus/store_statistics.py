@@ -24,7 +24,7 @@ class CorpusStatistics:
     mean_mpr: float
     tokens: Counter[str]
     unused: tuple[str, ...]
-    speakers: dict[str, float]  # hours of each; without names none
+    speakers: dict[str, float]  # hours of each; empty without names
 
     @classmethod
     def of(cls, store: FeatureStore) -> CorpusStatistics:
@@ -49,7 +49,7 @@ class CorpusStatistics:
 
 
 def draw_summary(store: FeatureStore, path: str | Path) -> None:
-    """Figure of a store's statistics: histograms of length, mel-to-phoneme ratio and phonemes, and the mel's."""
+    """Draw a store's statistics: histograms of length, mel-to-phoneme ratio and phonemes, and statistics of the mel."""
     from matplotlib.figure import Figure
 
     statistics = CorpusStatistics.of(store)

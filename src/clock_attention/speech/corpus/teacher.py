@@ -1,4 +1,4 @@
-"""Speech to learn from where no recordings are at hand: hibari's single synthetic voice reads any text.
+"""A synthetic teacher where no recordings are available: hibari's single voice reads any text.
 
 It is synthetic speech, distilled from another model's voice: say so wherever results obtained with it are shown.
 """
@@ -53,7 +53,7 @@ class Teacher:
         self.reader = HibariPhonemizer()
 
     def __call__(self, reading: TeacherPhrase) -> Wave:
-        """float32 at 24 kHz; nothing for a text with nothing to say."""
+        """Samples at 24 kHz, float32; empty for a text with nothing to say."""
         parts = []
         for place, sentence in enumerate(self.reader.sentences(reading.text)):
             transcription = self.reader.transcription(sentence.tokens)
@@ -62,9 +62,9 @@ class Teacher:
 
 
 def read_lines(path: Path) -> tuple[list[tuple[str, str]], list[Rejection]]:
-    """Texts for the teacher: (id, text) of plain text, one utterance a line, or of LJSpeech metadata.
+    """Texts for the teacher: (id, text) from plain text, one utterance per line, or from LJSpeech metadata.
 
-    Also the rows that cannot be used, each with its reason.
+    Also returns the rows that cannot be used, each with its reason.
     """
     stem = re.sub(r"[^\w-]+", "-", path.stem).strip("-")[:LONGEST_STEM] or "line"
     lines, rejected, known = [], [], set[str]()
@@ -88,10 +88,10 @@ def plan_readings(
     longest: int = 120,
     limit: int | None = None,
 ) -> list[TeacherPhrase]:
-    """What the teacher reads: lines → phrases of varied length in shuffled order, each at one of the speeds.
+    """Plan what the teacher reads: lines → phrases of varied length in shuffled order, each at one of the speeds.
 
-    Depends on the arguments only, and the texts and their order not on the speeds: two corpora with the same seed
-    differ in pace alone.
+    Depends only on the arguments, and the texts and their order do not depend on the speeds: two corpora with the same
+    seed differ only in pace.
     """
     outside = [speed for speed in speeds if not SLOWEST_READING <= speed <= FASTEST_READING]
     if outside or not speeds:
@@ -122,10 +122,10 @@ def generate_readings(
     shortest: int = 15,
     longest: int = 120,
 ) -> tuple[list[TeacherPhrase], list[Rejection], str]:
-    """What the teacher reads: a text file or generated sentences; what was rejected; what the corpus is.
+    """What the teacher reads, from a text file or generated sentences; the rejected rows; a description of the corpus.
 
     Args:
-        hours, limit: how much is wanted; this decides how many sentences are generated.
+        hours, limit: the amount wanted; it decides how many sentences are generated.
     """
     rejected: list[Rejection] = []
     if text is None:

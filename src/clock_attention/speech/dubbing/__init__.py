@@ -1,4 +1,4 @@
-"""Subtitles spoken in their slots."""
+"""Dubbing: subtitles spoken in their time slots."""
 
 from typing import TYPE_CHECKING
 

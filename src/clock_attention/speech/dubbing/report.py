@@ -1,4 +1,4 @@
-"""The report of a dubbing: JSON, text, and a figure of the timeline."""
+"""The dubbing report: JSON, text, and a figure of the timeline."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from clock_attention.speech.dubbing.slot import EMPTY, FAST, IMPOSSIBLE, SPOKEN,
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-ROW_SECONDS = 60.0  # of the picture
+ROW_SECONDS = 60.0  # per row of the figure
 MOST_ROWS = 60
-COLOURS = {FAST: "#d62728", IMPOSSIBLE: "#7f0000", EMPTY: "#c9ced6"}  # what is not simply spoken
+COLOURS = {FAST: "#d62728", IMPOSSIBLE: "#7f0000", EMPTY: "#c9ced6"}  # cues that are not simply spoken
 PACES, PALEST = ["#a6cbe3", "#2f6ca3", "#f28e2b"], 0.8  # colours from the slowest pace to the fastest
 INK = "#20262e"
 
 
 def summary(reports: Sequence[CueReport]) -> dict[str, Any]:
-    """Counts and paces of a dubbing's report."""
+    """Counts and paces for the dubbing report."""
     counts = Counter(report.status for report in reports)
     paces = sorted(report.pace for report in reports if report.words)
     return {
@@ -38,13 +38,13 @@ def summary(reports: Sequence[CueReport]) -> dict[str, Any]:
 
 
 def as_json(reports: Sequence[CueReport], fastest: float) -> str:
-    """The report of a dubbing as JSON."""
+    """The dubbing report as JSON."""
     content = {"summary": summary(reports), "fastest": fastest, "cues": [asdict(report) for report in reports]}
     return json.dumps(content, ensure_ascii=False, indent=1) + "\n"
 
 
 def as_text(reports: Sequence[CueReport], fastest: float) -> str:
-    """The report of a dubbing as text: a line for every cue that needs attention, and the counts."""
+    """The dubbing report as text: the counts, and a line for every cue that needs attention."""
     found = summary(reports)
     lines = [
         f"{found['cues']} cues: {found['spoken']} spoken, {found['too_fast']} faster than {fastest:g} times natural, "
@@ -65,21 +65,21 @@ def as_text(reports: Sequence[CueReport], fastest: float) -> str:
 
 
 def clock(seconds: float) -> str:
-    """A time in the report of a dubbing: h:mm:ss."""
+    """A time in the dubbing report: h:mm:ss."""
     minutes, rest = divmod(seconds, 60)
     hours, minutes = divmod(int(minutes), 60)
     return f"{hours}:{minutes:02d}:{rest:06.3f}"
 
 
 def save_report(reports: Sequence[CueReport], path: str | Path, fastest: float) -> None:
-    """Write the report of a dubbing as .json or .txt."""
+    """Write the dubbing report as .json or .txt."""
     path = Path(path)
     write = as_json if path.suffix.lower() == ".json" else as_text
     write_atomically(path, write(reports, fastest))
 
 
 def save_timeline(reports: Sequence[CueReport], path: str | Path, fastest: float, *, dpi: int = 130) -> None:
-    """Write the figure of a dubbing: cues on the time axis, how much of each slot speech fills, what is too fast."""
+    """Write the figure of the dubbing report: cues over time, how much of each slot speech fills, what is too fast."""
     path = Path(path)
     figure = draw_timeline(reports, fastest)
     with replacing(path) as temporary:
@@ -87,14 +87,14 @@ def save_timeline(reports: Sequence[CueReport], path: str | Path, fastest: float
 
 
 def draw_timeline(reports: Sequence[CueReport], fastest: float) -> Figure:
-    """The figure of a dubbing's report: cues on the time axis."""
+    """Draw the figure of the dubbing report: cues over time."""
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.colors import LinearSegmentedColormap
         from matplotlib.figure import Figure
         from matplotlib.patches import Patch
     except ModuleNotFoundError:
-        raise ImportError("pictures need matplotlib: `pip install 'clock-attention[plot]'`") from None
+        raise ImportError("figures need matplotlib: `pip install 'clock-attention[plot]'`") from None
 
     end = max((report.end for report in reports), default=1.0)
     row_seconds = max(min(ROW_SECONDS, end), end / MOST_ROWS)
@@ -105,7 +105,7 @@ def draw_timeline(reports: Sequence[CueReport], fastest: float) -> Figure:
     paces = LinearSegmentedColormap.from_list("pace", PACES)
 
     def bar(report: CueReport, seconds: float, colour: Any, alpha: float) -> None:
-        """From the start of a cue, on as many rows as it takes."""
+        """Draw a bar from the start of a cue, over as many rows as it takes."""
         height = 0.38 if report.overlaps else 0.76
         raised = 0.38 if report.overlaps and report.number % 2 else 0.0
         start, left = report.start, seconds

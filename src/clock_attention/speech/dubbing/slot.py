@@ -1,4 +1,4 @@
-"""One cue in its slot: how fast it has to be, whether that is too fast, and its sound."""
+"""One cue in its time slot: how fast it has to be spoken, whether that is too fast, and its sound."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
     from clock_attention.speech.voice.voice import Voice
 
 SPOKEN, FAST, EMPTY, IMPOSSIBLE = "spoken", "too fast", "empty", "impossible"
-LONGEST_SLOT = 600  # seconds that are held in memory; a cue that is shown for longer is silent after them
+LONGEST_SLOT = 600  # seconds that are held in memory; a cue that is shown for longer is silent after that
 
 
 @dataclass(frozen=True)
 class Delivery:
-    """How all cues of a dubbing are spoken in their slots: limits of pace, pitch, energy, pauses, seed."""
+    """How all cues are spoken in their slots: limits of the pace, pitch, energy, pauses, seed."""
 
     slowest: float = 0.8  # pace down to which a cue is drawn out to fill its slot; silence fills the rest
     fastest: float = 1.6  # pace above which a cue is reported
@@ -48,7 +48,7 @@ class Delivery:
 
 @dataclass(frozen=True)
 class Slot:
-    """The slot of a cue: the cue and the samples that are its own."""
+    """The time slot of a cue: the cue and its range of samples."""
 
     cue: Cue
     start: int  # first sample
@@ -62,18 +62,18 @@ class Slot:
 
     @property
     def frames(self) -> int:
-        """Whole mel frames in it."""
+        """Number of whole mel frames in the slot."""
         return self.samples // self.hop
 
     def key(self, delivery: Delivery, voice: str) -> str:
-        """Changes whenever the same cue would sound different."""
+        """A key that changes whenever the same cue would sound different."""
         parts = [self.cue.text, self.samples, asdict(delivery), voice]
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:12]
 
 
 @dataclass(frozen=True)
 class CueReport:
-    """What became of a cue in its slot. Times in seconds; `frames` and `spoken_frames` are mel frames."""
+    """The result for a cue in its slot. Times are in seconds; `frames` and `spoken_frames` are mel frames."""
 
     number: int
     start: float
@@ -83,7 +83,7 @@ class CueReport:
     frames: int
     spoken_frames: int = 0
     natural_seconds: float = 0.0
-    pace: float = 0.0  # times natural speed that it has, or would need
+    pace: float = 0.0  # the multiple of natural speed that it has, or would need
     cut_words: int = 0  # words to leave out so that it needs no more than the fastest pace
     cut_seconds: float = 0.0
     words: int = 0
@@ -93,7 +93,7 @@ class CueReport:
 
 
 def speak_slot(voice: Voice, vocoder: str | Path | Vocoder, slot: Slot, delivery: Delivery, folder: Path) -> CueReport:
-    """Speak a cue in exactly the frames of its slot, into a file of the folder; a finished file stays."""
+    """Speak a cue in exactly the frames of its slot, into a file in the folder; a finished file is kept."""
     cue = slot.cue
     name = f"{cue.number:05d}-{slot.key(delivery, voice_name(voice, vocoder))}"
     sound, notes = folder / f"{name}.wav", folder / f"{name}.json"
@@ -108,7 +108,7 @@ def speak_slot(voice: Voice, vocoder: str | Path | Vocoder, slot: Slot, delivery
 
 
 def finished_report(notes: Path) -> CueReport | None:
-    """The report of a slot that an earlier run has spoken; None where there is nothing, or something else."""
+    """The report of a slot that an earlier run has spoken; None if there is no valid one."""
     try:
         return CueReport(**json.loads(notes.read_text("utf-8")))
     except (OSError, ValueError, TypeError, RecursionError):
@@ -118,7 +118,7 @@ def finished_report(notes: Path) -> CueReport | None:
 def perform(
     voice: Voice, vocoder: str | Path | Vocoder, slot: Slot, delivery: Delivery
 ) -> tuple[CueReport, np.ndarray[Any, np.dtype[np.float32]] | None]:
-    """Speak one cue for its slot: the report and the sound, None where there is nothing to say."""
+    """Speak one cue for its slot: the report and the sound, None if nothing can be spoken."""
     cue = slot.cue
     report = CueReport(cue.number, cue.start, cue.end, cue.text, EMPTY, slot.frames)
     options = {"pitch": delivery.pitch, "energy": delivery.energy, "pause": delivery.pause, "seed": delivery.seed}
@@ -161,7 +161,7 @@ def perform(
 
 
 def voice_name(voice: Voice, vocoder: str | Path | Vocoder) -> str:
-    """For files of slots: what tells two voices apart."""
+    """What identifies a voice in the file names of slots."""
     lexicon = sorted(voice.lexicon.entries.items()) if voice.lexicon is not None else []
     sound = vocoder if isinstance(vocoder, str | Path) else vocoder.fingerprint
     return f"{voice.identity}:{sound}:{hashlib.sha256(repr(lexicon).encode()).hexdigest()}"

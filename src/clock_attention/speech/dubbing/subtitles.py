@@ -1,4 +1,4 @@
-"""Subtitle files to be dubbed, SubRip (.srt) and WebVTT (.vtt), as found: BOMs, tags, odd times, damaged cues."""
+"""Read subtitle files for dubbing, SubRip (.srt) and WebVTT (.vtt), with BOMs, tags, odd times and damaged cues."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from clock_attention.speech.text.html_tags import unescape
 logger = logging.getLogger(__name__)
 
 LARGEST = 50_000_000  # bytes
-LONGEST = 24 * 3600.0  # seconds: the end of a day of film
+LONGEST = 24 * 3600.0  # seconds: a whole day
 MOST_WARNINGS = 20
 TIME = r"(-?)(?:(\d{1,4}):)?(\d{1,3}):(\d{1,2})(?:[,.](\d{1,3}))?"
 RE_TIMES = re.compile(rf"\s*{TIME}\s*-{{1,2}}>\s*{TIME}(?:\s.*)?")
@@ -27,25 +27,25 @@ VTT_BLOCKS = ("NOTE", "STYLE", "REGION")
 class Cue:
     """A cue of a subtitle file: a text and when it is shown, in seconds."""
 
-    number: int  # from 1, in order of the file
+    number: int  # from 1, in file order
     start: float
     end: float
-    text: str  # what is to be said; "" where nothing is
-    line: int  # of the file, where its times stand
+    text: str  # what is to be spoken; "" if nothing is
+    line: int  # of the file, with its times
 
 
 def read_subtitles(path: str | Path) -> list[Cue]:
-    """The cues of a .srt or .vtt file in order of time. Damaged ones are left out with a warning.
+    """The cues of a .srt or .vtt file, sorted by time. Damaged ones are left out with a warning.
 
     Raises:
-        ValueError: for a file that cannot be read or has no cue.
+        ValueError: if the file cannot be read or has no cue.
     """
     path = Path(path)
     if path.suffix.lower() not in (".srt", ".vtt"):
         raise ValueError(f"{path}: expected a name ending in .srt or .vtt")
     try:
         if path.stat().st_size > LARGEST:
-            raise ValueError(f"{path}: larger than {LARGEST:,} bytes; these are no subtitles")
+            raise ValueError(f"{path}: larger than {LARGEST:,} bytes; these are not subtitles")
         content = path.read_bytes()
     except OSError as error:
         raise ValueError(f"{path}: cannot be read ({error.strerror})") from None
@@ -53,7 +53,7 @@ def read_subtitles(path: str | Path) -> list[Cue]:
 
 
 def decoded(content: bytes, path: Path) -> str:
-    """The text of a subtitle file in the encoding that it seems to have."""
+    """The text of a subtitle file, decoded with the encoding that it seems to have."""
     if content[:2] in (b"\xff\xfe", b"\xfe\xff"):
         return content.decode("utf-16", "replace")
     try:
@@ -84,12 +84,12 @@ def parse_subtitles(text: str, name: str = "subtitles") -> list[Cue]:
             continue
         at = place
         written: list[str] = []
-        # A cue ends at a blank line, or where the next one's times are, if the blank line between is missing.
+        # A cue ends at a blank line, or at the times of the next one if the blank line between them is missing.
         while place < len(lines) and lines[place].strip() and RE_TIMES.fullmatch(lines[place]) is None:
             written.append(lines[place])
             place += 1
         if written and written[-1].strip().isdecimal() and place < len(lines) and RE_TIMES.fullmatch(lines[place]):
-            written.pop()  # the number of the next
+            written.pop()  # the number of the next cue
         cue = make_cue(len(cues) + 1, seconds_of(match, 1), seconds_of(match, 6), written, at, complaints)
         if cue is not None:
             cues.append(cue)
@@ -126,14 +126,14 @@ def seconds_of(match: re.Match[str], first: int) -> float:
 
 
 def spoken_text(written: str) -> str:
-    """The words of a subtitle: without tags, positions, sounds in brackets, music notes and speakers' dashes."""
+    """The spoken words of a subtitle: without tags, positions, sounds in brackets, music notes and speakers' dashes."""
     text = unescape(RE_TAG.sub("", written))
     text = RE_DASH.sub("", RE_SOUND.sub(" ", text))
     return " ".join(text.split())
 
 
 def after_block(lines: list[str], place: int) -> int:
-    """The line of a subtitle file after a block that ends with an empty line."""
+    """The index of the line in a subtitle file after a block and the empty line that ends it."""
     while place < len(lines) and lines[place].strip():
         place += 1
     return place + 1

@@ -1,4 +1,4 @@
-"""The dubbed track: subtitles → one sound file of exact length, cue by cue, in parallel; interrupted runs continue."""
+"""Dub subtitles into one sound file of exact length, cue by cue, in parallel; interrupted runs continue."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
     from clock_attention.speech.voice.voice import Voice
 
 CHUNK = 1 << 20  # samples of silence that are written at once
-PENDING = 4  # cues per process that wait in its queue
+PENDING = 4  # queued cues per process
 
 Overlaps = Literal["mix", "trim"]
 
 
 @dataclass(frozen=True)
 class DubOptions:
-    """How a track is dubbed."""
+    """Options for dubbing a track."""
 
     voice: str = "default"
     speaker: str | None = None  # of a voice with several
@@ -39,7 +39,7 @@ class DubOptions:
     vocoder: str | Path | Vocoder = "auto"
     delivery: Delivery = field(default_factory=Delivery)
     overlaps: Overlaps = "mix"  # both at once, or the earlier one ends where the later begins
-    length: float | None = None  # seconds of the whole; None: the end of the last cue
+    length: float | None = None  # seconds of the whole track; None: the end of the last cue
     stems: Path | None = None  # folder that keeps a sound file for each cue
     jobs: int = 1
 
@@ -52,8 +52,8 @@ def dub(
 ) -> list[CueReport]:
     """Dub subtitles: speak every cue in exactly its slot, and write the whole track as .wav or .flac.
 
-    Finished cues are kept in a folder beside `out` until the whole is written, so the same call continues where an
-    interrupted one stopped.
+    Finished cues are kept in a folder next to `out` until the whole track is written, so the same call continues where
+    an interrupted one stopped.
     """
     steps = dub_in_steps(cues, out, options)
     while True:
@@ -69,10 +69,10 @@ def dub(
 def dub_in_steps(
     cues: Sequence[Cue], out: str | Path, options: DubOptions | None = None, voice: Voice | None = None
 ) -> Generator[CueReport, None, list[CueReport]]:
-    """`dub` as a generator: cues in any order, each when it is spoken; its value is the list in order of time.
+    """`dub` as a generator: yields each cue's report when it is spoken, in any order; returns them all, sorted by time.
 
     Args:
-        voice: one that is loaded already, for `jobs=1`; otherwise it is loaded as the options say.
+        voice: a voice that is already loaded, for `jobs=1`; otherwise it is loaded according to the options.
     """
     options = options or DubOptions()
     out = check_sound_path(out)
@@ -103,7 +103,7 @@ def dub_in_steps(
 
 
 def opened(options: DubOptions) -> Voice:
-    """The voice that dubs a track; autoregressive ones are refused, they cannot promise a duration."""
+    """Load the voice that dubs a track; autoregressive ones are refused, as they cannot guarantee a duration."""
     from clock_attention.speech.voice.voice import Voice
 
     voice = Voice.load(options.voice)
@@ -115,7 +115,7 @@ def opened(options: DubOptions) -> Voice:
 
 
 def spoken(voice: Voice, slots: Sequence[Slot], options: DubOptions, parts: Path) -> Iterator[CueReport]:
-    """Speak the cues of a track: reports as they are finished, in any order."""
+    """Speak the cues of a track and yield their reports as they finish, in any order."""
     if options.jobs <= 1 or len(slots) <= 1:
         for slot in slots:
             yield speak_slot(voice, options.vocoder, slot, options.delivery, parts)
@@ -142,7 +142,7 @@ _worker: tuple[Voice, DubOptions, Path] | None = None
 
 
 def begin_worker(options: DubOptions, parts: Path) -> None:
-    """Load the voice in a process that dubs cues of a track."""
+    """Load the voice in a worker process that dubs cues of a track."""
     global _worker
     become_worker()
     _worker = opened(options), options, parts
@@ -156,7 +156,7 @@ def work(slot: Slot) -> CueReport:
 
 
 def trimmed(cues: Sequence[Cue]) -> list[Cue]:
-    """Cues of a track in order of time, each ending where the next begins at the latest."""
+    """Cues of a track, sorted by time, each trimmed to end no later than the next one begins."""
     found: list[Cue] = []
     for cue, following in zip(cues, [*cues[1:], None], strict=True):
         if following is None or cue.end <= following.start or following.start <= cue.start:
@@ -167,7 +167,7 @@ def trimmed(cues: Sequence[Cue]) -> list[Cue]:
 
 
 def with_overlaps(reports: Sequence[CueReport]) -> list[CueReport]:
-    """Reports of a track in order of time that say which cues share time with another."""
+    """Reports of a track, sorted by time, that say which cues overlap another."""
     latest, shared = 0.0, set()
     previous: CueReport | None = None
     for report in reports:
@@ -181,7 +181,7 @@ def with_overlaps(reports: Sequence[CueReport]) -> list[CueReport]:
 
 
 def mixed(slots: Sequence[Slot], reports: dict[int, CueReport], parts: Path, total: int) -> Iterator[Wave]:
-    """The sound of the whole track, piece by piece. Only cues that sound at the moment are in memory."""
+    """The sound of the whole track, block by block. Only the cues that sound at the moment are in memory."""
     import soundfile
 
     reached = 0

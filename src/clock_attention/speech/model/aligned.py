@@ -1,14 +1,14 @@
-"""The aligned acoustic model: phonemes → mel along an explicit source clock, by durations, prosody, convolutions.
+"""The aligned acoustic model: phonemes → mel along an explicit source clock, with durations, prosody, convolutions.
 
 The source clock's rates are the durations of the phonemes. In training they are the posterior's, taken from an
 alignment of the recording, so uncertain timing cannot blur the mel; in synthesis they are the prior's, predicted from
 the text and scaled to the requested length. The target clock is uniform, and frames read the encoded text where the
 two clocks meet: a mixture of Gaussians around the phonemes' centres, which is clock attention with given clocks.
-Pitch is predicted per frame and energy per phoneme. Both are inputs of the decoder, so harmonics are drawn at one
+Pitch is predicted per frame and energy per phoneme. Both are inputs of the decoder, so harmonics are generated at one
 pitch instead of averaged over many, and both can be changed by the user.
 
-A model of several speakers adds a learned vector of the speaker to every encoded token. Durations, prosody and decoder
-all read it from there. The same vector in the bias of the norm before gives the model of that speaker alone.
+A multi-speaker model adds a learned speaker vector to every encoded token; durations, prosody and decoder all get it
+from there. Adding the vector to the bias of the preceding norm gives a single-speaker model of that speaker.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ from clock_attention.speech.model.transformer_model import Clocks, Synthesis, pa
 SPEAKERS = "speaker_embedding.weight"
 POSITION_FEATURES = 8
 PITCH_FEATURES = 64
-MOST_FRAMES = 1000.0  # of a token, whatever the weights say
+MOST_FRAMES = 1000.0  # upper bound for a token, whatever the weights predict
 SHORTEST_SILENCE = 15.0  # frames between two words (0.17 s); a shorter one inside a phrase sounds like hesitation
-SILENCE_BEFORE, SILENCE_AFTER = 3.0, 6.0  # frames around an utterance, at natural pace
+SILENCE_BEFORE, SILENCE_AFTER = 3.0, 6.0  # frames of silence around an utterance, at natural pace
 
 
 class Encoding(NamedTuple):
-    """The aligned model's encoding of a text with its closing silences, as the decoder sees it."""
+    """The aligned model's encoding of a text with its enclosing silences, as the decoder sees it."""
 
     encoded: Tensor  # (B, T + 2, E)
     log_duration: Tensor  # log(1 + frames) at the speaker's natural pace (B, T + 2)
@@ -47,7 +47,7 @@ class Encoding(NamedTuple):
 
 
 class AlignedPrediction(NamedTuple):
-    """What the aligned model gives to the losses of training."""
+    """Output of the aligned model that the training losses use."""
 
     mel: Tensor  # standardised (B, S, M)
     log_duration: Tensor  # (B, T + 2)
@@ -77,7 +77,7 @@ class AlignedModel(nn.Module):
         self.encoder_norm = nn.LayerNorm(config.width)
         self.speaker_embedding: nn.Embedding | None = None
         if config.speakers > 1:
-            # All alike at first, and without drawing random numbers: the other weights are those of one speaker.
+            # Initially equal, and without drawing random numbers, so all other weights match a single-speaker model's.
             vectors = torch.zeros(config.speakers, config.width)
             self.speaker_embedding = nn.Embedding.from_pretrained(vectors, freeze=False)
         self.timing = ConvStack(config.width, config.width, 2, 2, 5)
@@ -103,7 +103,7 @@ class AlignedModel(nn.Module):
         return self.output.weight.device
 
     def of_speaker(self, number: int) -> AlignedModel:
-        """The model of one of the speakers, which knows no others; it shares all other weights with this one."""
+        """A single-speaker model of one of the speakers; it shares all other weights with this model."""
         assert self.speaker_embedding is not None
         single, norm = copy.copy(self), copy.deepcopy(self.encoder_norm)
         norm.bias.data.add_(self.speaker_embedding.weight.data[number])
@@ -112,7 +112,7 @@ class AlignedModel(nn.Module):
         return single
 
     def sampling(self, steps: int | None = None, guidance: float | None = None) -> AlignedModel:
-        """This model with another number of steps and weight of guidance in its flow decoder; it shares all weights."""
+        """This model with different steps and guidance weight for its flow decoder; it shares all weights."""
         if self.flow is None:
             raise ValueError("this model has no flow decoder: steps and guidance do not apply to it")
         other, flow = copy.copy(self), copy.copy(self.flow)
@@ -122,7 +122,7 @@ class AlignedModel(nn.Module):
         return other
 
     def encode(self, tokens: Tensor, lengths: Tensor, speakers: Tensor | None = None) -> Encoding:
-        """tokens (B, T) with anything after each item's length; speakers (B,) where there are several."""
+        """Encode tokens (B, T), ignoring values after each item's length; speakers (B,) if there are several."""
         before, after = self.config.symbols, self.config.symbols + 1
         tokens = F.pad(tokens, (1, 1)).scatter(1, lengths[:, None] + 1, after)
         tokens[:, 0] = before
@@ -152,16 +152,16 @@ class AlignedModel(nn.Module):
         predicted_energy: Tensor | None = None,
         speakers: Tensor | None = None,
     ) -> AlignedPrediction:
-        """Along a known alignment, with known prosody.
+        """Prediction for a known alignment and known prosody.
 
         Args:
             tokens, lengths: phoneme ids (B, T) and how many of them are valid (B,).
             durations: frames of the silence before, of every token and of the silence after (B, T + 2); 0 in padding.
-            energy: of the same (B, T + 2).
-            pitch, voiced: per frame (B, S); anything after each item's frames.
+            energy: of the same tokens and silences (B, T + 2).
+            pitch, voiced: per frame (B, S); values after each item's frames are ignored.
             target: standardised mel (B, S, M), for a flow decoder to learn from.
             predicted_energy: items that are decoded with the predicted energy, as in synthesis (B,).
-            speakers: who speaks (B,), where the model has several.
+            speakers: speaker of each item (B,), if the model has several.
         """
         encoding = self.encode(tokens, lengths, speakers)
         if predicted_energy is not None:
@@ -181,7 +181,7 @@ class AlignedModel(nn.Module):
     def read(
         self, encoding: Encoding, durations: Tensor, energy: Tensor, frames: int, wider: float = 1.0
     ) -> tuple[Tensor, Tensor]:
-        """What each frame reads where the clocks meet (B, S, E + P), and the weights (B, S, T + 2)."""
+        """Encoded text that each frame reads where the clocks meet (B, S, E + P), and the weights (B, S, T + 2)."""
         weights = meeting_weights(durations, encoding.padding, frames, wider)
         text = encoding.encoded + self.energy_input(energy[..., None].to(encoding.encoded.dtype))
         features = position_features(durations, frames).to(text.dtype)
@@ -194,7 +194,7 @@ class AlignedModel(nn.Module):
         return hidden, pitch, voiced
 
     def decode(self, aligned: Tensor, hidden: Tensor, pitch: Tensor, voiced: Tensor, present: Tensor) -> Condition:
-        """What is known of each frame, and the mel that follows from it."""
+        """The condition of each frame, and the mel decoded from it."""
         contour = torch.stack([pitch * voiced, voiced], -1).to(hidden.dtype) * present  # (B, S, 2)
         drawn = self.pitch_input(contour.transpose(1, 2)).transpose(1, 2)
         text = torch.cat([aligned, hidden, drawn], -1)
@@ -219,14 +219,14 @@ class AlignedModel(nn.Module):
         energy: Tensor | None = None,
         encoded: tuple[Encoding, Tensor] | None = None,
     ) -> Synthesis:
-        """Speak. The length comes from `frames` (B,), `mpr` frames per phoneme, or the natural one over `speed`.
+        """Speak; the length is `frames` (B,), `mpr` frames per phoneme, or the natural length divided by `speed`.
 
         Args:
             tokens, lengths: phoneme ids (B, T) and how many of them are valid (B,).
-            durations: whole frames of every token with its closing silences (B, T + 2), instead of any length.
+            durations: whole frames of every token and the enclosing silences (B, T + 2), instead of a length.
             pitch: added to the predicted pitch of each token's frames, standardised (B, T + 2).
             energy: added to the predicted energy of each token, standardised (B, T + 2).
-            encoded: what `encode_timed` made of these tokens, if it has been called before.
+            encoded: result of `encode_timed` for these tokens, if it has already been called.
         """
         encoding, natural = self.encode_timed(tokens, lengths) if encoded is None else encoded
         if durations is None:
@@ -263,21 +263,21 @@ class AlignedModel(nn.Module):
 
     @torch.no_grad()
     def encode_timed(self, tokens: Tensor, lengths: Tensor) -> tuple[Encoding, Tensor]:
-        """The encoded text, and the predicted frames of each token with its closing silences (B, T + 2)."""
+        """The encoded text, and the predicted frames of each token and of the enclosing silences (B, T + 2)."""
         encoding = self.encode(tokens, lengths)
         return encoding, natural_durations(encoding, lengths)
 
 
 def one_speaker(weights: Mapping[str, Tensor], vector: Tensor) -> dict[str, Tensor]:
-    """The weights of a model of several speakers as those of one, who has this vector (E,)."""
+    """Convert the weights of a multi-speaker model to a single-speaker model with this speaker vector (E,)."""
     found = {name: tensor for name, tensor in weights.items() if name != SPEAKERS}
     return found | {"encoder_norm.bias": weights["encoder_norm.bias"] + vector}
 
 
 def natural_durations(encoding: Encoding, lengths: Tensor) -> Tensor:
-    """The aligned model's durations at natural pace, with short closing silences; 0 in padding.  (B, T + 2)
+    """The aligned model's durations at natural pace, with short enclosing silences; 0 in padding.  (B, T + 2)
 
-    Optional tokens too short for a silence take none, all others at least one frame.
+    Optional tokens too short for a silence take no frames; all others take at least one.
     """
     duration = encoding.log_duration.float().expm1().nan_to_num(1.0).clamp(max=MOST_FRAMES)
     duration = torch.where(encoding.optional & (duration < SHORTEST_SILENCE), 0.0, duration.clamp(min=1.0))
@@ -287,11 +287,11 @@ def natural_durations(encoding: Encoding, lengths: Tensor) -> Tensor:
 
 
 def fitted_durations(natural: Tensor, encoding: Encoding, frames: Tensor) -> Tensor:
-    """The aligned model's whole durations, in proportion to the natural ones, that sum to `frames` (B,).
+    """The aligned model's durations in whole frames, in proportion to the natural ones, that sum to `frames` (B,).
 
-    Shorter than natural, every token gives up the same share of what lies above its minimum of one frame, so nothing is
-    skipped as long as there is a frame for each phoneme. The minimum of pauses and silences is none, and they give up
-    their share twice.
+    To be shorter than natural, every token gives up the same share of its frames above the minimum of one, so nothing
+    is skipped as long as there is a frame for each phoneme. Pauses and silences have a minimum of zero, and they give
+    up their share twice.
     """
     least = (~encoding.optional & ~encoding.padding).to(natural.dtype)
     total, wanted = natural.sum(1, keepdim=True), frames[:, None].to(natural.dtype)
@@ -300,7 +300,7 @@ def fitted_durations(natural: Tensor, encoding: Encoding, frames: Tensor) -> Ten
     above = (hurried.sum(1, keepdim=True) - fewest).clamp(min=1e-6)
     squeezed = least + (hurried - least) * ((wanted - fewest).clamp(min=0) / above)
     fitted = torch.where(wanted >= total, natural * wanted / total, squeezed)
-    fitted = torch.where(wanted < fewest, natural * wanted / total, fitted)  # too short for one frame a phoneme
+    fitted = torch.where(wanted < fewest, natural * wanted / total, fitted)  # too short for one frame per phoneme
     ends = (fitted.double().cumsum(1) + 0.5).floor()
     ends = torch.where(encoding.padding, wanted.double(), ends).minimum(wanted.double())
     last = (~encoding.padding).sum(1, keepdim=True) - 1
@@ -309,15 +309,15 @@ def fitted_durations(natural: Tensor, encoding: Encoding, frames: Tensor) -> Ten
 
 
 def keep(padding: Tensor) -> Tensor:
-    """For the aligned model: padding (B, L) → (B, L, 1) factor, 1 where something is, 0 where padding is."""
+    """The aligned model's mask as a factor: padding (B, L) → (B, L, 1), 0 in padding, 1 elsewhere."""
     return (~padding)[..., None].float()
 
 
 def meeting_weights(durations: Tensor, padding: Tensor, frames: int, wider: float = 1.0) -> Tensor:
     """The aligned model's attention: where a uniform target clock meets clocks of these durations.  (B, S, T)
 
-    The meeting score with the −½ log Σ² term kept, Σ² = (duration/2)²/2 + ¼ in frames: neighbours share a frame near
-    their boundary, wherever it is. Tokens without frames are never read.
+    The meeting score with the −½ log Σ² term kept, Σ² = (duration/2)²/2 + ¼ in frames: neighbours share the frames
+    near their boundary, wherever it is. Tokens without frames are never read.
     """
     centre = durations.cumsum(1) - durations / 2  # (B, T)
     variance = ((durations / 2).square() / 2 + 0.25) * wider**2
@@ -328,7 +328,10 @@ def meeting_weights(durations: Tensor, padding: Tensor, frames: int, wider: floa
 
 
 def position_features(durations: Tensor, frames: int) -> Tensor:
-    """For the aligned model: each frame's place in its token: share, logs of times, two harmonics.  (B, S, 8)"""
+    """The aligned model's position features of each frame within its token.  (B, S, 8)
+
+    They are the relative position, logs of length and distances, and sines and cosines of two harmonics.
+    """
     end = durations.cumsum(1)
     time = (torch.arange(frames, device=durations.device) + 0.5).expand(len(durations), -1)
     token = torch.searchsorted(end.contiguous(), time.contiguous()).clamp(max=durations.shape[1] - 1)  # (B, S)

@@ -1,4 +1,4 @@
-"""The acoustic model that a configuration describes."""
+"""Building the acoustic model that a configuration describes."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ def build_model(config: ModelConfig | AlignedConfig) -> AcousticModel:
 
 
 def expected_weights(config: ModelConfig | AlignedConfig) -> dict[str, Tensor]:
-    """Names and shapes of the weights of the model to build, on the meta device, which takes no memory."""
+    """Names and shapes of the weights of the model to build, on the meta device, which allocates no memory."""
     with torch.device("meta"), NoRandomNumbers():
         return build_model(config).state_dict()
 
 
 class NoRandomNumbers(TorchFunctionMode):
-    """While building a model: leave tensors as they are where they would be filled at random.
+    """Skips random initialisation while a model is built.
 
-    On the meta device there is nothing to fill, and asking for it would load torch's compiler, which takes seconds.
+    On the meta device there is nothing to initialise, and trying to would load torch's compiler, which takes seconds.
     """
 
     RANDOM = (torch.Tensor.normal_, torch.Tensor.uniform_)

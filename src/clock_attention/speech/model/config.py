@@ -16,7 +16,7 @@ from pydantic import (
     model_validator,
 )
 
-# Upper bounds far above any model in use: a configuration is a few bytes from anybody, and the memory is ours.
+# Upper bounds far above any model in use: a small untrusted configuration must not make us allocate all memory.
 Share = Annotated[float, Field(ge=0, lt=1)]
 Size = Annotated[int, Field(ge=1, le=4096)]
 Depth = Annotated[int, Field(ge=1, le=64)]
@@ -31,15 +31,15 @@ class Section(BaseModel):
 
 
 class ModelConfig(Section):
-    """The paper's acoustic model. Every option is there for clock and for dot attention alike."""
+    """Options of the paper's acoustic model; all of them apply to clock and dot attention alike."""
 
     architecture: ClassVar[str] = "attention"
-    # larope: the dot product with rotary positions that are shares of both lengths (Kim et al., arXiv:2509.11084);
-    # uniform: every token gets the same share of the frames. Both only in parallel decoding, where the length is known.
+    # larope: the dot product with rotary positions relative to both lengths (Kim et al., arXiv:2509.11084);
+    # uniform: every token gets the same share of the frames. Both need parallel decoding, where the length is known.
     cross_attention: Literal["clock", "dot", "larope", "uniform"] = "clock"
     decoding: Literal["parallel", "autoregressive"] = "parallel"
     symbols: Symbols = 42  # taken from the corpus when training starts
-    mels: Mels = 80  # likewise
+    mels: Mels = 80  # also taken from the corpus
 
     width: Size = 256
     heads: Depth = 4
@@ -51,17 +51,17 @@ class ModelConfig(Section):
     dropout: Share = 0.1
     attention_dropout: Share = 0.0  # of self-attention; Algorithm 1 has none in cross-attention
     out_proj: bool = False  # output projection of the cross-attention
-    # Clock attention only; dot attention's projections can scale themselves. Learned or constant, from this value.
+    # Clock attention only; dot attention's projections can learn the scale. Learned (initial value) or constant.
     logit_scale: Literal["learned", "constant"] = "constant"
     logit_scale_start: Annotated[float, Field(gt=0, le=1e6)] = 1.0
     larope_scale: Annotated[float, Field(gt=0, le=1e4)] = 10.0  # LARoPE's γ: positions run from 0 to this
     clock_width: Size | None = None  # channels of each head's clock; None: the head's width, as in the paper
 
-    # Encoder: sinusoids, or relative positions by rotation in self-attention, which no text is too long for.
+    # Encoder: sinusoids, or rotary positions in self-attention, which are relative and work for texts of any length.
     encoder_positions: Literal["absolute", "rotary"] = "absolute"
-    # Decoder. normalized: sinusoids of the share of the utterance, in natural frames of the source, so that any
-    # requested length looks like one seen in training; rotary: the same plus relative positions in self-attention
-    # (in autoregressive decoding, where the share is unknown: relative positions alone).
+    # Decoder. normalized: sinusoids of the relative position in the utterance, scaled to the natural frames of the
+    # source, so that any requested length looks like one seen in training; rotary: the same plus relative positions in
+    # self-attention (in autoregressive decoding, where the length is unknown: relative positions alone).
     positions: Literal["absolute", "normalized", "rotary"] = "absolute"
 
     frames_per_step: Annotated[int, Field(ge=1, le=8)] = 1  # the reduction factor: mel frames per decoder step
@@ -93,18 +93,18 @@ class ModelConfig(Section):
 
     @property
     def target_clocks(self) -> str:
-        """The kind of clocks that the decoding asks for."""
+        """The kind of target clocks that the decoding mode needs."""
         return self.clocks if self.autoregressive else "normalized"
 
 
 class AlignedConfig(Section):
-    """The acoustic model that learns along an alignment: durations, prosody and a convolutional decoder."""
+    """Options of the aligned acoustic model: explicit durations, prosody and a convolutional decoder."""
 
     architecture: Literal["aligned"] = "aligned"
     symbols: Symbols = 42  # taken from the corpus when training starts
-    mels: Mels = 80  # likewise
-    boundaries: Annotated[int, Field(ge=0, le=4096)] = 5  # likewise: the first symbols, which may take no frames
-    speakers: Annotated[int, Field(ge=1, le=4096)] = 1  # likewise
+    mels: Mels = 80  # from the corpus, too
+    boundaries: Annotated[int, Field(ge=0, le=4096)] = 5  # from the corpus, too: the first symbols may take no frames
+    speakers: Annotated[int, Field(ge=1, le=4096)] = 1  # from the corpus, too
 
     width: Size = 192
     heads: Depth = 4
@@ -117,7 +117,7 @@ class AlignedConfig(Section):
     decoder_width: Size = 256
     decoder_layers: Depth = 8
     expansion: Annotated[int, Field(ge=1, le=8)] = 3  # of the convolution blocks' inner layer
-    # A decoder that draws one of the likely mels, beginning at the direct one with noise (flow.py); 0 layers: none.
+    # A decoder that samples one of the likely mels, starting from the direct mel plus noise (flow.py); 0 layers: none.
     flow_layers: Annotated[int, Field(ge=0, le=64)] = 0
     flow_width: Size = 192
     flow_noise: Annotated[float, Field(gt=0, le=4)] = 0.5  # standard deviations of the mel
@@ -132,13 +132,13 @@ class AlignedConfig(Section):
 
     @model_serializer(mode="wrap")
     def _without_defaults(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """As earlier versions wrote and read it, where there is one speaker."""
+        """Serialize as earlier versions did if there is only one speaker, so that they can still read it."""
         table: dict[str, Any] = write(self)
         if self.speakers == 1:
             table.pop("speakers", None)
         return table
 
-    # What callers ask of every acoustic model's options.
+    # Attributes that callers expect of every acoustic model's options.
     decoding: ClassVar[str] = "parallel"
     cross_attention: ClassVar[str] = "clock"
     autoregressive: ClassVar[bool] = False
@@ -146,10 +146,10 @@ class AlignedConfig(Section):
 
 
 def architecture(options: Any) -> str:
-    """Which acoustic model a configuration is for; those written before there were two name none."""
+    """Which acoustic model a configuration is for; older configurations, from when there was only one, omit it."""
     if isinstance(options, dict):
         return str(options.get("architecture", "attention"))
-    return str(getattr(options, "architecture", "attention"))  # of something else entirely the first will complain
+    return str(getattr(options, "architecture", "attention"))  # anything else is left to fail validation
 
 
 AcousticConfig = Annotated[
@@ -158,5 +158,5 @@ AcousticConfig = Annotated[
 
 
 def key_of(location: Iterable[int | str]) -> str:
-    """Where pydantic found a fault in a configuration, as its key is written in files."""
+    """The key of a configuration error found by pydantic, as it is written in configuration files."""
     return ".".join(str(part) for part in location if part not in ("attention", "aligned"))

@@ -19,8 +19,8 @@ class ConvBlock(nn.Module):
         self.scale = nn.Parameter(torch.full((width,), 0.3))
 
     def forward(self, x: Tensor, keep: Tensor) -> Tensor:
-        """x (B, L, E); keep (B, L, 1), 0 where padding is, which the convolution must not see."""
-        with torch.autocast(x.device.type, enabled=False):  # a CPU is slower at this in 16 bits
+        """x (B, L, E); keep (B, L, 1), 0 in padding, which the convolution must not see."""
+        with torch.autocast(x.device.type, enabled=False):  # slower in 16 bits on a CPU
             y = self.depthwise((x * keep).transpose(1, 2)).transpose(1, 2)
         return x + self.outer(F.gelu(self.inner(self.norm(y)), approximate="tanh")) * self.scale
 

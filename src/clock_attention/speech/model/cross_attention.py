@@ -1,9 +1,9 @@
 """Cross-attention of the acoustic model, in which the compared systems differ: clocks, dot product, LARoPE, uniform.
 
-Clocks and dot product are called alike, in training (`forward`) and one step at a time (`start`, `step`), with the same
-parameter names, so that swapping one for another changes nothing else in a model or in its state dict. Two rivals know
-the lengths of both sequences and decode in parallel only: the dot product with length-aware rotary positions, and
-uniform upsampling, which has values alone.
+Clocks and dot product share one interface, in training (`forward`) and one step at a time (`start`, `step`), and the
+same parameter names, so that swapping one for the other changes nothing else in a model or in its state dict. Two
+baselines use the lengths of both sequences and support only parallel decoding: the dot product with length-aware
+rotary positions, and uniform upsampling, which only has values.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from clock_attention.speech.model.config import ModelConfig
 
 
 def cross_attention(config: ModelConfig) -> ClockAttention | DotAttention | UniformAttention:
-    """The cross-attention that a model configuration asks for."""
+    """Build the cross-attention that a model configuration specifies."""
     if config.cross_attention == "dot":
         return DotAttention(config.width, config.heads, out_proj=config.out_proj)
     if config.cross_attention == "larope":
@@ -53,7 +53,7 @@ class DotState:
 
 
 class DotAttention(nn.Module):
-    """Cross-attention by the scaled dot product, with `ClockAttention`'s parameters and calls: its comparison."""
+    """Baseline cross-attention by the scaled dot product, with the parameters and interface of `ClockAttention`."""
 
     def __init__(self, width: int, heads: int, *, out_proj: bool) -> None:
         super().__init__()
@@ -77,7 +77,7 @@ class DotAttention(nn.Module):
         query_padding_mask: Tensor | None = None,
         pace: float | Tensor | None = None,
     ) -> tuple[Tensor, Tensor | None]:
-        """Padded queries and the pace mean nothing to the dot product; it takes them to be called like the clocks."""
+        """Query padding and pace do not affect the dot product; it accepts them to share the clocks' interface."""
         state = self.start(key, key_padding_mask)
         queries = self.queries(query, query_padding_mask)
         weights = self.weights(queries, state) if need_weights else None
@@ -114,7 +114,7 @@ class DotAttention(nn.Module):
 class LaropeAttention(DotAttention):
     """Cross-attention by the dot product with length-aware rotary positions: scores depend on γ·(m/S − n/T).
 
-    Places on the diagonal of the alignment have the same position in both sequences. No parameters of its own.
+    On the diagonal of the alignment, both sequences have the same position. It adds no parameters.
     """
 
     def __init__(self, width: int, heads: int, *, out_proj: bool, scale: float) -> None:
@@ -133,7 +133,7 @@ class LaropeAttention(DotAttention):
 
 
 class UniformAttention(nn.Module):
-    """Cross-attention by uniform upsampling, the trivial clock: every token has the same share of the utterance."""
+    """Cross-attention by uniform upsampling, the trivial clock: every token gets the same share of the utterance."""
 
     def __init__(self, width: int, heads: int, *, out_proj: bool) -> None:
         super().__init__()
@@ -171,20 +171,20 @@ class UniformAttention(nn.Module):
 
 
 def shares(x: Tensor, padding: Tensor | None) -> Tensor:
-    """For LARoPE and uniform attention: each step's place in its sequence, 0 to 1.  (B, L, E), (B, L) → (B, L)"""
+    """Relative position of each step, 0 to 1, for LARoPE and uniform attention.  (B, L, E), (B, L) → (B, L)"""
     place = torch.arange(x.shape[1], device=x.device, dtype=torch.float32).expand(x.shape[:2])
     return place / lengths(x, padding)
 
 
 def lengths(x: Tensor, padding: Tensor | None) -> Tensor:
-    """For LARoPE and uniform attention: lengths of sequences without padding.  (B, 1)"""
+    """Sequence lengths without padding, for LARoPE and uniform attention.  (B, 1)"""
     if padding is None:
         return torch.full((x.shape[0], 1), float(x.shape[1]), device=x.device)
     return (~padding).sum(1, keepdim=True).clamp(min=1).float()
 
 
 def turned(x: Tensor, position: Tensor) -> Tensor:
-    """For LARoPE: rotary positions (B, L), which need not be whole numbers, on heads (B, H, L, D)."""
+    """LARoPE's rotation: apply rotary positions (B, L), which may be fractional, to heads (B, H, L, D)."""
     frequency = 1e4 ** (-torch.arange(0, x.shape[-1], 2, device=x.device) / x.shape[-1])
     angle = position[:, None, :, None] * frequency  # (B, 1, L, D/2)
     cos, sin = angle.cos().to(x.dtype), angle.sin().to(x.dtype)
@@ -193,7 +193,7 @@ def turned(x: Tensor, position: Tensor) -> Tensor:
 
 
 def overlaps(query: Tensor, query_padding: Tensor | None, key: Tensor, key_padding: Tensor | None) -> Tensor:
-    """For uniform attention: the part of each target step in each token, where both last from 0 to 1.  (B, S, T)"""
+    """Uniform attention's weights: share of each target step in each token, both spanning 0 to 1.  (B, S, T)"""
     steps, tokens = lengths(query, query_padding)[..., None], lengths(key, key_padding)[..., None]  # (B, 1, 1)
     step = torch.arange(query.shape[1], device=query.device, dtype=torch.float32)[None, :, None]
     token = torch.arange(key.shape[1], device=key.device, dtype=torch.float32)[None, None]
@@ -213,10 +213,10 @@ class PrintedState:
 
 
 class PrintedClockAttention(ClockAttention):
-    """Cross-attention as the paper prints it: unnormalized clocks, time norm over whatever queries there are.
+    """Cross-attention as printed in the paper: unnormalized clocks, time norm over all available queries.
 
     Step by step, the statistics are those of the steps so far; with teacher forcing, those of the whole utterance.
-    The two differ, which is the printed variant's own trait and the reason for causal clocks.
+    This mismatch is inherent in the printed variant and the reason for causal clocks.
     """
 
     def start(  # type: ignore[override]

@@ -20,14 +20,14 @@ from clock_attention.speech.model.cross_attention import cross_attention
 
 
 def sinusoids(position: Tensor, width: int) -> Tensor:
-    """Layer input: the Transformer's position code of positions that may be fractions.  (…,) → (…, width)"""
+    """Layer input: the Transformer's position encoding; positions may be fractional.  (…,) → (…, width)"""
     frequency = torch.exp(torch.arange(0, width, 2, device=position.device) * (-torch.log(torch.tensor(1e4)) / width))
     angle = position[..., None] * frequency
     return torch.stack([angle.sin(), angle.cos()], -1).flatten(-2)
 
 
 def rotate(x: Tensor, start: int = 0) -> Tensor:
-    """Layer input: rotary positions start, start + 1, … on heads (B, H, L, D); products depend on distances only."""
+    """Apply rotary positions start, start + 1, … to heads (B, H, L, D); dot products depend on distances only."""
     position = torch.arange(start, start + x.shape[-2], device=x.device)
     frequency = 1e4 ** (-torch.arange(0, x.shape[-1], 2, device=x.device) / x.shape[-1])
     angle = position[:, None] * frequency  # (L, D/2)
@@ -51,7 +51,7 @@ class SelfAttention(nn.Module):
         nn.init.zeros_(self.out_proj.bias)
 
     def forward(self, x: Tensor, allowed: Tensor | None, causal: bool = False) -> Tensor:
-        """x (B, L, E); allowed (B, 1, 1, L), True where there is something to attend to."""
+        """x (B, L, E); allowed (B, 1, 1, L), True where a position may be attended to."""
         query, key, value = self.project(x)
         if self.rotary:
             query, key = rotate(query), rotate(key)
@@ -79,13 +79,13 @@ class SelfAttention(nn.Module):
 class FeedForward(nn.Module):
     """Transformer feed-forward layer; with a kernel above 1 its first part is a convolution, as in FastSpeech.
 
-    The convolution is a linear layer on windows laid side by side, which a CPU does faster than a convolution.
+    The convolution is computed as a linear layer on concatenated windows, which is faster on a CPU.
     """
 
     def __init__(self, width: int, inner: int, kernel: int, dropout: float, causal: bool) -> None:
         super().__init__()
         self.kernel = kernel
-        # In autoregressive decoding the window ends at the present step.
+        # In autoregressive decoding the window ends at the current step.
         self.before, self.after = (kernel - 1, 0) if causal else (kernel // 2, kernel // 2)
         self.inner = nn.Linear(kernel * width, inner)
         self.outer = nn.Linear(inner, width)
@@ -102,7 +102,7 @@ class FeedForward(nn.Module):
         return self.outer(self.dropout(F.relu(self.inner(x))))
 
     def step(self, x: Tensor, past: Tensor | None) -> tuple[Tensor, Tensor]:
-        """One step x (B, E) after the last kernel − 1 ones, `past` (B, kernel − 1, E)."""
+        """One step x (B, E); `past` (B, kernel − 1, E) holds the previous kernel − 1 steps."""
         if past is None:
             past = x.new_zeros(x.shape[0], self.kernel - 1, x.shape[1])
         window = torch.cat([past, x[:, None]], 1)
@@ -138,11 +138,11 @@ class EncoderLayer(nn.Module):
 
 @dataclass(frozen=True)
 class LayerState:
-    """What a Transformer decoder layer remembers between steps."""
+    """State that a Transformer decoder layer keeps between steps."""
 
-    meeting: Any  # of the cross-attention: ClockState, PrintedState or DotState
+    meeting: Any  # state of the cross-attention: ClockState, PrintedState or DotState
     past: tuple[Tensor, Tensor] | None = None  # keys and values of self-attention
-    window: Tensor | None = None  # of the convolutional feed-forward
+    window: Tensor | None = None  # past inputs of the convolutional feed-forward layer
 
 
 class DecoderLayer(nn.Module):
@@ -172,11 +172,11 @@ class DecoderLayer(nn.Module):
         need_weights: bool = False,
         need_clocks: bool = False,
     ) -> tuple[Tensor, Tensor, Tensor | None, ClockPair | None]:
-        """x (B, S, E) → output, the queries that met the source (both (B, S, E)), weights (B, H, S, T), clocks.
+        """x (B, S, E) → output, queries of the cross-attention (both (B, S, E)), weights (B, H, S, T), clocks.
 
-        The last two are None where they were not asked for; the dot product and the printed variant have no clocks.
+        The last two are None unless requested; the dot product and the printed variant have no clocks.
         """
-        # Padding comes last, so the causal mask alone keeps valid steps from seeing it.
+        # Padding comes last, so the causal mask alone keeps valid steps from attending to it.
         allowed = None if padding is None or self.causal else ~padding[:, None, None]
         hidden = self.self_attention(self.norm1(x) if self.norm_first else x, allowed, self.causal)
         x = x + self.dropout(hidden)
@@ -202,7 +202,7 @@ class DecoderLayer(nn.Module):
         return x if self.norm_first else self.norm3(x), query, weights, made[0] if made else None
 
     def step(self, x: Tensor, state: LayerState) -> tuple[Tensor, Tensor, LayerState]:
-        """One step x (B, E) → output (B, E), weights (B, H, T), and the state for the next."""
+        """One step x (B, E) → output (B, E), weights (B, H, T), and the state for the next step."""
         hidden, past = self.self_attention.step(self.norm1(x) if self.norm_first else x, state.past)
         x = x + hidden
         x = x if self.norm_first else self.norm1(x)
@@ -219,7 +219,7 @@ class DecoderLayer(nn.Module):
 
 
 class Prenet(nn.Sequential):
-    """Decoder layer before the first: previous frames → width. A bottleneck with dropout against copying them."""
+    """Prenet before the decoder layers: previous frames → width; a bottleneck with dropout discourages copying them."""
 
     def __init__(self, config: ModelConfig) -> None:
         inputs, hidden = config.mels * config.frames_per_step, config.prenet_width
@@ -232,7 +232,7 @@ class Prenet(nn.Sequential):
 
 
 class Postnet(nn.Module):
-    """Decoder layer after the last: a convolutional correction of the whole mel, as in Tacotron 2."""
+    """Postnet after the decoder layers: a convolutional correction of the whole mel, as in Tacotron 2."""
 
     def __init__(self, mels: int, layers: int, hidden: int = 128, kernel: int = 5) -> None:
         super().__init__()

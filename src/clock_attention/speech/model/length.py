@@ -8,16 +8,16 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-# Frames per token of unhurried English: normalized positions then look like the absolute ones of natural speech, and
-# the length model starts with a sensible guess.
+# Frames per token of unhurried English: with it, normalized positions look like the absolute ones of natural speech,
+# and the length model starts from a sensible guess.
 NATURAL_MPR = 6.0
-MOST_MPR = 100.0  # no token lasts longer on average, whatever the weights say
+MOST_MPR = 100.0  # upper bound of the average frames per token, whatever the weights predict
 
 
 class LengthModel(nn.Module):
-    """Total frames as the sum of one duration per token, learned from totals alone, so that it extrapolates.
+    """Length model: total frames as the sum of one duration per token, learned from totals only, so it extrapolates.
 
-    It reads the encoder's output without a gradient: it learns alongside and disturbs nothing.
+    It reads the encoder's output without a gradient, so training it does not affect the rest of the model.
     """
 
     def __init__(self, width: int, hidden: int = 64) -> None:

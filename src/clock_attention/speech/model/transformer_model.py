@@ -25,13 +25,13 @@ class Memory(NamedTuple):
 
 
 class Prediction(NamedTuple):
-    """What the Transformer acoustic model gives to losses and pictures of training."""
+    """Output of the Transformer acoustic model that losses and training figures use."""
 
     mel: Tensor  # standardised (B, S, M); frames past each item's own are meaningless
-    rough: Tensor  # before the postnet; the same tensor where there is none
+    rough: Tensor  # before the postnet; the same tensor if there is none
     log_frames: Tensor  # of the length model (B,)
     end_reading: Tensor | None  # causal clocks: every head's mean reading at the last step (layers, B, H)
-    weights: list[Tensor]  # per decoder layer (B, H, steps, T), if asked for
+    weights: list[Tensor]  # per decoder layer (B, H, steps, T), if requested
 
 
 class Clocks(NamedTuple):
@@ -43,7 +43,7 @@ class Clocks(NamedTuple):
 
 @dataclass(frozen=True)
 class Synthesis:
-    """What an acoustic model makes of a batch. Alignments and clocks run over steps of `frames_per_step` frames."""
+    """Synthesis of a batch by an acoustic model; alignments and clocks are in steps of `frames_per_step` frames."""
 
     mel: Tensor  # standardised (B, S, M)
     frames: Tensor  # (B,)
@@ -51,9 +51,9 @@ class Synthesis:
     tokens: Tensor  # source tokens, with the end token where the model has one (B,)
     weights: list[Tensor]  # per layer (B, H, steps, T)
     clocks: list[Clocks]  # per layer; empty for dot attention and for the printed variant
-    natural_frames: Tensor  # what the length model says (B,)
-    finished: Tensor  # False where decoding was cut off before the model had ended by itself (B,)
-    durations: Tensor | None = None  # of aligned models: frames of each token with its closing silences (B, T + 2)
+    natural_frames: Tensor  # predicted by the length model (B,)
+    finished: Tensor  # False where decoding was cut off before the model ended by itself (B,)
+    durations: Tensor | None = None  # aligned models: frames of tokens and enclosing silences (B, T + 2)
 
 
 class SpeechModel(nn.Module):
@@ -62,7 +62,7 @@ class SpeechModel(nn.Module):
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
         self.config = config
-        # Autoregressive decoding closes every source with an end token, somewhere for the clock to run out to.
+        # Autoregressive decoding appends an end token to every source, for the clock to run out to.
         self.embedding = nn.Embedding(config.symbols + config.autoregressive, config.width)
         self.encoder = nn.ModuleList(EncoderLayer(config) for _ in range(config.encoder_layers))
         self.decoder = nn.ModuleList(DecoderLayer(config) for _ in range(config.decoder_layers))
@@ -87,15 +87,15 @@ class SpeechModel(nn.Module):
         return self.config.cross_attention == "clock" and self.config.target_clocks == "causal"
 
     def pace(self, frames: Tensor, memory: Memory) -> Tensor | None:
-        """What causal clocks are told: decoder steps per source token of each item (B,); None for all others.
+        """Pace given to causal clocks: decoder steps per source token of each item (B,); None for all other attentions.
 
-        In training these are the true ones, in synthesis those asked for or the length model's. The clock then has only
-        to say how the time is shared out, and an utterance is as fast as it is asked to be.
+        In training it is the true pace, in synthesis the requested one or the length model's. The clock then only has
+        to learn how the time is distributed, and an utterance is as fast as requested.
         """
         return frames / (self.config.frames_per_step * memory.lengths) if self.needs_pace else None
 
     def encode(self, tokens: Tensor, lengths: Tensor) -> Memory:
-        """tokens (B, T) with anything after each item's length."""
+        """Encode tokens (B, T); values after each item's length are ignored."""
         if self.config.autoregressive:
             tokens = F.pad(tokens, (0, 1)).scatter(1, lengths[:, None], self.config.symbols)
             lengths = lengths + 1
@@ -116,7 +116,7 @@ class SpeechModel(nn.Module):
         mel: Tensor | None = None,
         need_weights: bool = False,
     ) -> Prediction:
-        """Mel of a known length; in autoregressive decoding from its own previous frames, `mel` (teacher forcing).
+        """Mel of a known length; in autoregressive decoding from the target's previous frames (teacher forcing).
 
         Args:
             tokens, lengths: phoneme ids (B, T) and how many of them are valid (B,).
@@ -150,7 +150,7 @@ class SpeechModel(nn.Module):
         need_weights: bool,
         need_clocks: bool = False,
     ) -> tuple[Tensor, list[Tensor], list[Tensor], list[Clocks]]:
-        """Output, and of every layer the queries of its cross-attention, its weights and its clocks, if asked for."""
+        """Output, with each layer's cross-attention queries and, if requested, its weights and clocks."""
         queries, weights, clocks = [], [], []
         for layer in self.decoder:
             x, query, weight, pair = layer(x, memory.encoded, padding, memory.padding, pace, need_weights, need_clocks)
@@ -162,7 +162,7 @@ class SpeechModel(nn.Module):
         return x, queries, weights, clocks
 
     def position_queries(self, steps: Tensor, memory: Memory) -> Tensor:
-        """The parallel decoder's input: positions, nothing else.  (B, S, E)"""
+        """The parallel decoder's input, which is positions only.  (B, S, E)"""
         place = torch.arange(int(steps.max()), device=steps.device).float()
         if self.config.positions == "absolute":
             return sinusoids(place * self.config.frames_per_step, self.config.width).expand(len(steps), -1, -1)
@@ -180,8 +180,8 @@ class SpeechModel(nn.Module):
     def end_readings(self, queries: list[Tensor], memory: Memory, padding: Tensor, pace: Tensor) -> Tensor:
         """Mean reading of every head's target clock at the last valid step; 1 is the end token.  (layers, B, H)
 
-        One for each head: where only their mean was held to the end, half of them idled and half ran ahead. Only the
-        total is wanted, so the rates are summed and no clock is built.
+        One for each head: when only their mean was trained to reach the end, half of them idled and half ran ahead.
+        Only the total is needed, so the rates are summed without building a clock.
         """
         readings = []
         for attention, query in zip(self.clock_layers, queries, strict=True):
@@ -205,12 +205,12 @@ class SpeechModel(nn.Module):
         margin: float = -0.5,
         encoded: tuple[Memory, Tensor] | None = None,
     ) -> Synthesis:
-        """Speak. The length comes from `frames` (B,), or `mpr` frames per phoneme, or the length model's over `speed`.
+        """Speak; the length is `frames` (B,), or `mpr` frames per phoneme, or the length model's divided by `speed`.
 
         Parallel decoding keeps it exactly. Causal clocks take it as their pace and stop by themselves, `margin` decoder
         steps past the end token; the last step is trained to read it exactly, so half a step before it is where
-        stopping early and late are equally likely. The other autoregressive models cannot stop: for them it is the cap.
-        `encoded` is what `encode_timed` made of these tokens, if it has been called before.
+        stopping early and late are equally likely. The other autoregressive models cannot stop: for them it is a cap.
+        `encoded` is the result of `encode_timed` for these tokens, if it has already been called.
         """
         memory, natural = self.encode_timed(tokens, lengths) if encoded is None else encoded
         if frames is None and mpr is not None:
@@ -229,7 +229,7 @@ class SpeechModel(nn.Module):
         return memory, self.predicted_frames(memory)
 
     def predicted_frames(self, memory: Memory) -> Tensor:
-        """At most what a token can last: nonsense in the weights must not become gigabytes of silence."""
+        """Predicted frames, capped by the longest possible tokens: bad weights must not cause gigabytes of silence."""
         frames = self.length(memory.encoded, memory.padding).exp().nan_to_num(1.0)
         return frames.minimum(MOST_MPR * memory.lengths).round().long().clamp(min=1)
 
@@ -246,7 +246,7 @@ class SpeechModel(nn.Module):
         )
 
     def speak_step_by_step(self, memory: Memory, frames: Tensor, natural: Tensor, margin: float) -> Synthesis:
-        """Free running: every step sees only frames that the model has made. `frames` is the pace, or the cap."""
+        """Free running: each step sees only frames generated by the model. `frames` sets the pace, or is the cap."""
         batch, group = len(memory.lengths), self.config.mels * self.config.frames_per_step
         pace = self.pace(frames, memory)
         options: dict[str, Any] = {} if pace is None else {"pace": pace, "margin": margin / pace}  # in tokens
@@ -257,7 +257,7 @@ class SpeechModel(nn.Module):
         most = self.steps(frames) if pace is None else None
         steps = torch.zeros_like(memory.lengths)
         running = torch.ones_like(memory.lengths, dtype=torch.bool)
-        finished = ~running  # the others cannot end by themselves
+        finished = ~running  # models without causal clocks cannot end by themselves
         frame = memory.encoded.new_zeros(batch, group)
         made: list[Tensor] = []
         weights: list[list[Tensor]] = []
@@ -306,7 +306,7 @@ class SpeechModel(nn.Module):
         return -(-frames // self.config.frames_per_step)
 
     def grouped(self, mel: Tensor, steps: int) -> Tensor:
-        """(B, S, M) → (B, steps, r·M), with zeros where the last step is not full."""
+        """(B, S, M) → (B, steps, r·M), zero-padded if the last step is incomplete."""
         missing = steps * self.config.frames_per_step - mel.shape[1]
         return F.pad(mel, (0, 0, 0, missing)).unflatten(1, (steps, -1)).flatten(2)
 
@@ -315,5 +315,5 @@ class SpeechModel(nn.Module):
 
 
 def past_end(lengths: Tensor, longest: int) -> Tensor:
-    """The model's padding mask of sequences of these lengths, True = padding.  (B,) → (B, longest)"""
+    """The model's padding mask for sequences of these lengths, True = padding.  (B,) → (B, longest)"""
     return torch.arange(longest, device=lengths.device) >= lengths[:, None]

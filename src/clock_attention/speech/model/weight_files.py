@@ -1,4 +1,4 @@
-"""Weight files that anybody may have made: read as data only, no larger than they are, and finite."""
+"""Safe reading of untrusted weight files: data only, no tensor larger than its file, finite values only."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 
 
 def load_torch(path: Path) -> Any:
-    """Read a weight file of `torch.save`: tensors, numbers and containers, nothing else.
+    """Read a weight file written by `torch.save`: only tensors, numbers and containers.
 
-    Raises ValueError where a few bytes would become gigabytes (compressed members, tensors larger than the file) or
-    where a check sum is wrong; torch looks at neither.
+    Raises ValueError if a few bytes would expand to gigabytes (compressed members, tensors larger than the file) or
+    if a checksum is wrong; torch checks neither.
     """
     if zipfile.is_zipfile(path):
         with zipfile.ZipFile(path) as archive:
@@ -31,7 +31,7 @@ def load_torch(path: Path) -> Any:
 
 
 def check_sizes(state: Any, limit: int) -> None:
-    """Check of a weight file: none of its tensors is larger than the file, as a view of a few bytes can be."""
+    """Check that no tensor of a weight file is larger than the file, as a view of a few bytes can be."""
     if isinstance(state, Tensor):
         if state.numel() * state.element_size() > limit:
             raise ValueError(f"a tensor of shape {tuple(state.shape)} in a file of {limit} bytes")
@@ -44,9 +44,9 @@ def check_sizes(state: Any, limit: int) -> None:
 
 
 def weights_fault(expected: Mapping[str, Tensor], found: Mapping[str, Any]) -> str:
-    """Check of a weight file: the first difference from the weights that a model has, in words, or nothing.
+    """Check of a weight file: describes the first mismatch with a model's weights; empty if there is none.
 
-    `expected` may be on the device "meta": only names and shapes are compared, before any memory is taken.
+    `expected` may be on the "meta" device: only its names and shapes are compared, so it needs no memory.
     """
     missing, unknown = sorted(expected.keys() - found.keys()), sorted(map(str, found.keys() - expected.keys()))
     if missing or unknown:

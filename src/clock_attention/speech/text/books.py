@@ -1,4 +1,4 @@
-"""Books in chapters: plain text (.txt), Markdown (.md) and EPUB (.epub)."""
+"""Read books as chapters, from plain text (.txt), Markdown (.md) and EPUB (.epub)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from clock_attention.speech.text.tokens import word_set
 FORMATS = (".txt", ".md", ".epub")
 LARGEST = 200_000_000  # bytes of a file
 LARGEST_PART = 20_000_000  # bytes of one document of an EPUB, unpacked
-MOST_UNPACKED = 200_000_000  # of all of them
+MOST_UNPACKED = 200_000_000  # bytes of all documents together
 MOST_PARTS = 10_000
 MOST_CHAPTERS = 10_000
 COMPRESSIONS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
@@ -42,10 +42,10 @@ class Chapter:
 
 
 def read_book(path: str | Path) -> list[Chapter]:
-    """Read a book: its chapters that have something to read.
+    """Read a book: the chapters that contain something to read.
 
     Raises:
-        ValueError: for a file that cannot be read, is no book, or is empty.
+        ValueError: if the file cannot be read, is not a book, or is empty.
     """
     path = Path(path)
     suffix = path.suffix.lower()
@@ -70,21 +70,21 @@ def read_book(path: str | Path) -> list[Chapter]:
 
 
 def divided(lines: list[str], titles: dict[int, str]) -> Iterator[Chapter]:
-    """Chapters of a book that begin at these lines; what stands before the first is one of its own."""
+    """Chapters of a book that begin at these lines; text before the first one is a chapter by itself."""
     starts = sorted({0, *titles})
     for start, stop in zip(starts, [*starts[1:], len(lines)], strict=True):
         yield Chapter(titles.get(start, ""), "\n".join(lines[start:stop]).strip())
 
 
 def text_chapters(text: str) -> Iterator[Chapter]:
-    """Chapters of a plain-text book, cut at lines such as "Chapter 3" or "CHAPTER III. The Storm" alone."""
+    """Chapters of a plain-text book, split at lines such as "Chapter 3" or "CHAPTER III. The Storm"."""
     lines = text.split("\n")
     alone = [
         place
         for place, line in enumerate(lines)
         if RE_CHAPTER.fullmatch(line) and (place == 0 or not lines[place - 1].strip())
     ]
-    # In a table of contents they follow each other without text between: the last of them begins the chapter.
+    # In a table of contents, titles follow each other with no text in between: the last of them begins the chapter.
     titles = {}
     for place, following in pairwise([*alone, len(lines)]):
         if any(line.strip() for line in lines[place + 1 : following]):
@@ -93,7 +93,10 @@ def text_chapters(text: str) -> Iterator[Chapter]:
 
 
 def markdown_chapters(text: str) -> Iterator[Chapter]:
-    """Chapters of a Markdown book, cut at the highest headings that occur twice, or the only ones. No code."""
+    """Chapters of a Markdown book, split at the highest heading level that occurs at least twice, or else the highest.
+
+    Code blocks are left out.
+    """
     lines: list[str] = []
     headings: list[tuple[int, int, str]] = []  # line, level, title
     fence = ""
@@ -177,7 +180,7 @@ def epub_chapters(path: Path) -> Iterator[Chapter]:
     try:
         with zipfile.ZipFile(path) as book:
             if any(entry.compress_type not in COMPRESSIONS for entry in book.infolist()):
-                raise ValueError(f"{path}: compressed in a way that no EPUB may be")
+                raise ValueError(f"{path}: compressed in a way that EPUB does not allow")
             sizes = {entry.filename: entry.file_size for entry in book.infolist()}
             if len(sizes) > MOST_PARTS or sum(sizes.values()) > 10 * MOST_UNPACKED:
                 raise ValueError(f"{path}: too many or too large parts for a book")
@@ -205,4 +208,4 @@ def epub_chapters(path: Path) -> Iterator[Chapter]:
                 document = XhtmlText.of(part(normpath(join(dirname(root), unquote(item.get("href", ""))))))
                 yield Chapter(document.title, composed(document.text))
     except (zipfile.BadZipFile, KeyError, NotImplementedError, RuntimeError, EOFError, zlib.error) as error:
-        raise ValueError(f"{path}: not an EPUB that can be read, or damaged ({error})") from None
+        raise ValueError(f"{path}: not a readable EPUB, or damaged ({error})") from None

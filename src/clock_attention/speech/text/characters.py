@@ -1,7 +1,8 @@
-"""Any characters → the ones that the reader knows, each with its place in the original.
+"""Map any characters to the ones that the reader knows, each with its position in the original.
 
 Typographic quotes, spaces and dashes become their plain forms; letters keep their accents, for the lexicon, until
-`fold` removes them; what nobody reads aloud (emoji, other scripts, control characters) is dropped and reported.
+`fold` removes them; characters that are not read aloud (emoji, other scripts, control characters) are dropped and
+reported.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ RE_PLAIN = re.compile(r"[\n -_a-z{|}~]*")  # ASCII without control characters an
 
 @dataclass(frozen=True)
 class Plain:
-    """Plain characters of a text, for each its place in the original, and what had to be dropped (once each)."""
+    """Plain characters of a text, the position of each in the original, and the dropped characters (once each)."""
 
     text: str
     origin: Sequence[int] = field(repr=False)
@@ -65,7 +66,7 @@ class Plain:
 
 @lru_cache(maxsize=4096)
 def plain_form(character: str) -> str | None:
-    """Plain characters that stand for one character; None where nothing does."""
+    """Plain characters that replace one character; None if there are none."""
     if character in PLAIN:
         return PLAIN[character]
     if character.isascii() and character.isalnum():
@@ -86,7 +87,7 @@ def plain_form(character: str) -> str | None:
 
 
 def plain(text: str) -> Plain:
-    """A text in only the characters that the tokenizer knows. `origin` refers to `text` in composed form (NFC)."""
+    """Reduce a text to the characters that the tokenizer knows. `origin` refers to `text` in composed form (NFC)."""
     if RE_PLAIN.fullmatch(text):
         return Plain(text, range(len(text)), "")
     characters: list[str] = []
@@ -103,12 +104,12 @@ def plain(text: str) -> Plain:
 
 
 def composed(text: str) -> str:
-    r"""Characters in Unicode's composed form, in which a letter and its accent are one; line ends as \n."""
+    r"""Convert characters to Unicode's composed form, in which a letter and its accent are one; line ends become \n."""
     return unicodedata.normalize("NFC", text.replace("\r\n", "\n").replace("\r", "\n"))
 
 
 def fold(word: str) -> str:
-    """Characters of a word as ASCII letters: accents removed, ligatures written out; other scripts vanish."""
+    """Characters of a word as ASCII letters: accents removed, ligatures expanded, other scripts dropped."""
     if word.isascii():
         return word
     spelled = "".join(FOLDED.get(character, character) for character in word)

@@ -1,6 +1,6 @@
-"""Controls of a text besides its words: prosody, exact durations, breaks and marks, by words counted from 0.
+"""Controls that accompany a text: prosody, exact durations, breaks and marks, by word number from 0.
 
-A word is a token of the front end that is no mark: what `clock-attention pronounce` lists, and `Speech.words`.
+A word is a front-end token that is not a punctuation mark, as in `clock-attention pronounce` and `Speech.words`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ LONGEST_BREAK = 60.0  # seconds
 
 
 def check_range(name: str, value: float, low: float, high: float, unit: str) -> float:
-    """The value of a control, refused outside of its range."""
+    """Return the value of a control, or raise ValueError if it is out of range."""
     if not (math.isfinite(value) and low <= value <= high):
         raise ValueError(f"{name}: got {value:g}, expected {low:g} … {high:g} {unit}")
     return value
@@ -26,7 +26,7 @@ def check_range(name: str, value: float, low: float, high: float, unit: str) -> 
 
 @dataclass(frozen=True)
 class Prosody:
-    """A control of prosody: how words are said, relative to how the voice would say them."""
+    """Prosody control: how words are spoken, relative to how the voice would speak them."""
 
     pace: float = 1.0  # 2 is twice as fast
     pitch: float = 0.0  # semitones
@@ -38,7 +38,7 @@ class Prosody:
         check_range("energy", self.energy, QUIETEST, LOUDEST, "decibels")
 
     def within(self, outer: Prosody) -> Prosody:
-        """Both at once: paces multiply, semitones and decibels add up."""
+        """Combine with an outer prosody: paces multiply, semitones and decibels add up."""
         return Prosody(self.pace * outer.pace, self.pitch + outer.pitch, self.energy + outer.energy)
 
 
@@ -47,14 +47,14 @@ NEUTRAL = Prosody()
 
 @dataclass(frozen=True)
 class WordControl(Prosody):
-    """The controls of one word: how it is said, and how long it lasts."""
+    """The controls of one word: how it is spoken, and how long it lasts."""
 
     duration: float | str | None = None  # seconds, "0.8s" or "800ms"
 
 
 @dataclass(frozen=True)
 class Stretch:
-    """A control of duration: words first … stop last exactly so many seconds together, silences included."""
+    """Duration control: words first … stop last exactly this many seconds together, silences included."""
 
     first: int
     stop: int
@@ -63,31 +63,31 @@ class Stretch:
 
 @dataclass(frozen=True)
 class Mark:
-    """A mark among the controls: a named place before a word (its number is the number of words at the end)."""
+    """Mark control: a named position before a word (at the end of the text, `word` is the number of words)."""
 
     word: int
     name: str
-    before_break: bool = False  # at the end of the word before, not at the beginning of this one
+    before_break: bool = False  # at the end of the previous word, not at the beginning of this one
 
     @property
     def shown_with(self) -> int:
-        """The word whose time it takes."""
+        """The word whose time the mark takes."""
         return self.word - (self.before_break and self.word > 0)
 
 
 def first_word(stretch: Stretch) -> int:
-    """The first word of a stretch of controls, for sorting."""
+    """Sort key for duration controls: the first word of a stretch."""
     return stretch.first
 
 
 def shown_word(mark: Mark) -> int:
-    """The word that a mark of the controls is shown with, for sorting."""
+    """Sort key for mark controls: the word that a mark is shown with."""
     return mark.shown_with
 
 
 @dataclass(frozen=True)
 class Controls:
-    """All controls of one text. Stretches are nested or apart."""
+    """All controls of one text; stretches are nested or disjoint."""
 
     prosody: Mapping[int, Prosody] = field(default_factory=dict)
     stretches: tuple[Stretch, ...] = ()
@@ -96,7 +96,7 @@ class Controls:
 
     @cached_property
     def timed(self) -> bool:
-        """Whether anything but pitch, energy and marks is asked for."""
+        """Whether anything other than pitch, energy and marks is requested."""
         return bool(self.stretches or self.breaks) or any(prosody.pace != 1 for prosody in self.prosody.values())
 
     @cached_property
@@ -104,9 +104,10 @@ class Controls:
         return not self.timed and all(prosody == NEUTRAL for prosody in self.prosody.values())
 
     def of(self, first: int, stop: int, *, closes: bool) -> Controls:
-        """Those of words first … stop; `closes`: with these the text ends.
+        """The controls of words first … stop; `closes`: the text ends with these words.
 
-        A break before the first word or after the last belongs to both neighbours; a mark to the word after it.
+        A break before the first word or after the last one belongs to both neighbours; a mark belongs to the word after
+        it.
         """
         near, far = (bisect_left(self._stretches, word, key=first_word) for word in (first, stop))
         shown = bisect_left(self.marks, first, key=shown_word)
@@ -123,7 +124,7 @@ class Controls:
         return sorted(self.stretches, key=first_word)
 
     def check(self, words: int) -> None:
-        """Refuse requests for words that are not there."""
+        """Reject controls for words that the text does not have."""
         asked = [*self.prosody, *(stretch.stop - 1 for stretch in self.stretches)]
         wrong = next((word for word in asked if not 0 <= word < words), None)
         if wrong is not None:

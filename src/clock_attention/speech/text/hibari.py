@@ -14,7 +14,7 @@ from clock_attention.speech.text.lexicon import Lexicon, plural_sound
 from clock_attention.speech.text.phonemes import PAUSES, WORD_BOUNDARY, Reader, Word, stop
 from clock_attention.speech.text.tokens import Kind, Token
 
-# What the unknown-word network can write besides the inventory.
+# Symbols outside the inventory that the unknown-word network can produce.
 IPA_SUBSTITUTES = {"a": "ɑ", "y": "i", "ʀ": "ɹ", "ɾ": "T", "ʔ": "t", "g": "ɡ", "r": "ɹ"}
 # fmt: off
 ARPABET = {
@@ -35,13 +35,13 @@ LETTER_NAMES = {
 }
 # fmt: on
 RE_NAMED_LETTERS = re.compile(r"((?:[A-Za-z]\.)+)('?s)?")
-WRITTEN_AS = {"etcetera": "etc", "missus": "Mrs"}  # the forms that its lexicon knows
+WRITTEN_AS = {"etcetera": "etc", "missus": "Mrs"}  # the forms that hibari's lexicon knows
 RE_NOT_READ = re.compile(r"[^A-Za-z'.-]")
 
 
 @cache
 def hibari_g2p() -> Any:
-    """hibari's reader, with its lexicons: loaded once, however many phonemizers there are."""
+    """hibari's reader with its lexicons, loaded once and shared by all phonemizers."""
     from hibari.g2p import G2P
 
     return G2P()
@@ -49,7 +49,7 @@ def hibari_g2p() -> Any:
 
 @lru_cache(maxsize=16)  # the teacher and the phonemizer read the same text one after the other
 def hibari_readings(chunks: tuple[str, ...]) -> list[str]:
-    """hibari's phonemes for each of the words and marks of a sentence, read together."""
+    """hibari's phonemes for each word and mark of a sentence, phonemized together."""
     if not chunks:
         return []
     readings = [""]
@@ -63,8 +63,8 @@ def hibari_readings(chunks: tuple[str, ...]) -> list[str]:
 class HibariPhonemizer(Reader):
     """hibari's reader (Apache-2.0): misaki's lexicon, part-of-speech rules and a small network for unknown words.
 
-    It is given words and marks only: what numbers, signs and abbreviations stand for is decided before. Symbols are
-    IPA, with the single letters A I O W Y for the diphthongs of "say", "sigh", "so", "how", "boy" and T for the
+    It receives words and marks only: numbers, signs and abbreviations are expanded beforehand. Symbols are IPA, with
+    the single letters A I O W Y for the diphthongs of "say", "sigh", "so", "how", "boy" and T for the
     American flapped t; 15 vowels carry stress (ˈ primary, ˌ secondary).
     """
 
@@ -77,7 +77,7 @@ class HibariPhonemizer(Reader):
     )
 
     def transcription(self, tokens: Sequence[Token]) -> str:
-        """A phoneme string as hibari's own voice wants to be given."""
+        """A phoneme string in the format that hibari's own voice expects."""
         written = ""
         for unit in self.units(tokens):
             if isinstance(unit, str):
@@ -88,7 +88,7 @@ class HibariPhonemizer(Reader):
 
     def units(self, tokens: Sequence[Token]) -> list[Word | str]:
         chunks: list[str] = []
-        owners: list[tuple[int, str]] = []  # for each chunk its token, and the spoken word it stands for
+        owners: list[tuple[int, str]] = []  # the token of each chunk, and the spoken word it stands for
         for place, token in enumerate(tokens):
             for word in [token.text] if token.pronunciation else token.spoken.split():
                 if token.kind == Kind.MARK and word not in PAUSES:
@@ -122,17 +122,17 @@ class HibariPhonemizer(Reader):
 
 
 def as_written(word: str) -> str:
-    """A spoken word in the characters that hibari reads, and in few pieces: its work is cubic in them."""
+    """A spoken word in the characters that hibari reads, and in few pieces: its run time is cubic in their number."""
     return WRITTEN_AS.get(word) or RE_NOT_READ.sub("", fold(word)).strip(".-") or "a"
 
 
 def spoken_as(token: Token, readings: list[tuple[str, ...]]) -> tuple[tuple[str, ...], ...]:
-    """For hibari's phonemizer: the pronunciation that was given for a token, or how it was read."""
+    """The pronunciation given for a token, or else hibari's reading of it, for hibari's phonemizer."""
     return ipa_phones(token.pronunciation) if token.pronunciation else tuple(filter(None, readings))
 
 
 def letter_names(word: str) -> list[tuple[str, ...]]:
-    """For hibari's phonemizer: "F.B.I." → the names of the letters as one word, the last one stressed; else nothing."""
+    """Letter names for hibari's phonemizer: "F.B.I." → one word, stressed on the last letter; else an empty list."""
     named = RE_NAMED_LETTERS.fullmatch(word)
     if named is None:
         return []
@@ -166,7 +166,7 @@ class ArpabetPhonemizer(Reader):
         ]
 
     def phones(self, ipa: Iterable[str]) -> tuple[str, ...]:
-        """ARPAbet of one spoken word; a schwa and the r after it are the single phoneme ER."""
+        """ARPAbet of one spoken word; a schwa and the r after it become the single phoneme ER."""
         phones: list[str] = []
         previous = ""
         for symbol in ipa:

@@ -1,7 +1,7 @@
-"""Tags and text of HTML and XML documents, as they are found in books.
+"""Split HTML and XML documents, as found in books, into tags and text.
 
-Lenient like `html.parser`, but in linear time whatever is given: that parser looks for the end of each unclosed
-comment, tag or section again and again, so that a small file keeps it busy for hours.
+Lenient like `html.parser`, but in linear time for any input: that parser looks for the end of each unclosed
+comment, tag or section again and again, so that a small file can keep it busy for hours.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-MOST_QUOTED = 1000  # values in quotes in one tag
+MOST_QUOTED = 1000  # quoted values in one tag
 UNQUOTED = r"[^<>\"']*"
 RE_MARK = re.compile(
     r"<!--|<!\[CDATA\[|<\?"
@@ -43,7 +43,7 @@ class Tag:
 def tags_and_text(content: str) -> Iterator[Tag | str]:
     """Tags and text of an HTML document, in order. Comments, instructions and declarations are left out."""
     reached = 0
-    unclosed: set[str] = set()  # closing marks that do not come any more: searched for once
+    unclosed: set[str] = set()  # closing marks known to be missing: each is searched for once
     place = 0
     while (match := RE_MARK.search(content, place)) is not None:
         place, name = match.end(), (match["name"] or "").lower()
@@ -71,5 +71,5 @@ def tags_and_text(content: str) -> Iterator[Tag | str]:
 
 
 def unescape(text: str) -> str:
-    """`html.unescape` for texts of strangers: character references with too many digits are one unknown character."""
+    """`html.unescape` for untrusted text: a character reference with too many digits becomes one unknown character."""
     return html.unescape(RE_LONG_REFERENCE.sub("\ufffd", text))

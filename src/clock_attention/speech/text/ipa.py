@@ -1,8 +1,8 @@
-"""IPA as people and dictionaries write it → the symbols of the default phonemizer.
+"""Convert IPA, as people and dictionaries write it, to the symbols of the default phonemizer.
 
-Those are IPA too, with single letters for what American English treats as one sound: A I O W Y for the diphthongs of
+These are IPA too, with single letters for what American English treats as one sound: A I O W Y for the diphthongs of
 "say", "sigh", "so", "how" and "boy", ʤ ʧ for the affricates, T for the flapped t. Sounds that English lacks become the
-nearest one that it has.
+nearest English sound.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import unicodedata
 CONSONANTS = tuple("bdfhjklmnpstvwzðŋɡɹʃʒʤʧθT")
 STRESSABLE = tuple("æɑAɔWIɛɜiɪOYuʊʌ")
 REDUCED = tuple("əᵊᵻɐ")
-# Longer ones first where they share a beginning.
+# Longer ones first if they share a prefix.
 EQUIVALENT = {
     **{"tʃ": "ʧ", "t͡ʃ": "ʧ", "dʒ": "ʤ", "d͡ʒ": "ʤ", "t͡s": "ts", "ts": "ts", "eɪ": "A", "aɪ": "I", "oʊ": "O", "əʊ": "O"},
     **{"aʊ": "W", "ɔɪ": "Y", "ɒɪ": "Y", "ɔʏ": "Y", "ej": "A", "aj": "I", "ow": "O", "aw": "W", "oj": "Y", "ɔj": "Y"},
@@ -96,10 +96,10 @@ RE_SYMBOL = re.compile("|".join(re.escape(symbol) for symbol in sorted((*EQUIVAL
 
 
 def phones(ipa: str) -> tuple[tuple[str, ...], ...]:
-    """IPA → phones of each word of a transcription, stress on the vowel that carries it.
+    """Convert an IPA transcription to the phones of each word, with stress on the vowel that carries it.
 
     Raises:
-        ValueError: for a symbol that is not IPA.
+        ValueError: if a symbol is not IPA.
     """
     words = [word for written in ipa.strip().strip("/[]").split() if (word := phones_of_word(written))]
     if not words:
@@ -108,7 +108,7 @@ def phones(ipa: str) -> tuple[tuple[str, ...], ...]:
 
 
 def phones_of_word(written: str) -> tuple[str, ...]:
-    """IPA → phones of one word of a transcription."""
+    """Convert the IPA transcription of one word to phones."""
     symbols = unicodedata.normalize("NFD", written).replace("c\u0327", "ç").replace("ˈˈ", "ˈ")
     found: list[str] = []
     stress, place = "", 0
@@ -132,5 +132,5 @@ def phones_of_word(written: str) -> tuple[str, ...]:
         place = match.end()
     vowels = [place for place, phone in enumerate(found) if phone[-1] in STRESSABLE]
     if len(vowels) == 1 and found[vowels[0]] in STRESSABLE:
-        found[vowels[0]] = "ˈ" + found[vowels[0]]  # a single syllable is stressed, though dictionaries do not write it
+        found[vowels[0]] = "ˈ" + found[vowels[0]]  # a single syllable is stressed, though dictionaries omit the mark
     return tuple(found)

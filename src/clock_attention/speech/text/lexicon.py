@@ -1,8 +1,8 @@
-"""Words with a pronunciation of their own: names that are built in, a voice's words, the user's.
+"""Lexicons of words with explicit pronunciations: built-in names, a voice's words, the user's words.
 
 A lexicon is a TOML file, `word = "reading"`. A reading between slashes is IPA (`Siobhan = "/ʃɪˈvɔːn/"`); any other is
-a respelling, read as ordinary words (`SQL = "sequel"`). A word written in lower case matches in any case; one with
-capitals only as it is written. The possessive ('s) follows by itself.
+a respelling, read as ordinary words (`SQL = "sequel"`). A word in lower case matches in any case; one with capitals
+matches only as written. The possessive ('s) is handled automatically.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ else:
     import tomli as tomllib  # type: ignore[import-not-found, unused-ignore]
 
 LARGEST = 5_000_000  # bytes of a file
-LONGEST_LINE = 4000  # characters; keys of many parts (a.b.c) take quadratic time to read
+LONGEST_LINE = 4000  # characters; keys of many parts (a.b.c) take quadratic time to parse
 LONGEST_ENTRY = 60  # characters of a word
 LONGEST_READING = 200  # characters: every occurrence of the word becomes as long as this
 RE_LETTERS = re.compile(rf"[^\W\d_]{{1,{LONGEST_ENTRY}}}(?:['-][^\W\d_]{{1,{LONGEST_ENTRY}}}){{0,3}}")
@@ -40,19 +40,19 @@ ACCENT_MATTERS = (
     "exposé",
     "passé",
     "à",
-)  # another word without
+)  # a different word without the accent
 TRAILING = ".,;:!?…\"')]}>—–-"
 RE_RESPELLING = re.compile(r"[^\W\d_][^\W\d_' .-]*(?:[' .-]+[^\W\d_]+)*\.?")
 
 
 @dataclass(frozen=True)
 class Lexicon:
-    """A lexicon: readings by word, IPA between slashes or a respelling."""
+    """A lexicon: a reading for each word, either IPA between slashes or a respelling."""
 
     entries: Mapping[str, str]
 
     def extended(self, other: Lexicon | None) -> Lexicon:
-        """With another's words, which win over these."""
+        """This lexicon extended by another one, whose words take precedence."""
         return Lexicon({**self.entries, **other.entries}) if other is not None else self
 
     def reading(self, word: str) -> str | None:
@@ -60,11 +60,11 @@ class Lexicon:
 
     @cached_property
     def has_signs(self) -> bool:
-        """Whether a word has other characters than letters: C#, Node.js."""
+        """Whether any word has characters other than letters, such as C# or Node.js."""
         return not all(RE_LETTERS.fullmatch(word) for word in self.entries)
 
     def find(self, text: str, place: int) -> Token | None:
-        """The longest known word that begins at a place of a text."""
+        """The longest known word that begins at a position in a text."""
         for written in self.candidates(text, place):
             if (reading := self.reading(written)) is not None:
                 return token(written, reading, "", place)
@@ -83,7 +83,7 @@ class Lexicon:
 
 
 def token(written: str, reading: str, suffix: str, place: int) -> Token:
-    """A word of the lexicon as a token with its reading."""
+    """A lexicon word as a token with its reading."""
     if reading.startswith("/"):
         ipa = reading.strip("/") + (possessive(reading) if suffix else "")
         return Token(Kind.WORD, written, fold(written), place, place + len(written), pronunciation=ipa)
@@ -91,12 +91,12 @@ def token(written: str, reading: str, suffix: str, place: int) -> Token:
 
 
 def possessive(reading: str) -> str:
-    """For words of the lexicon: the sound of 's after a transcription."""
+    """The sound of a possessive 's after the transcription of a lexicon word."""
     return plural_sound(phones(reading)[-1][-1])
 
 
 def plural_sound(last: str) -> str:
-    """For words of the lexicon: how an s is spoken after a phone: cats, dogs, horses."""
+    """The sound of a final s after the last phone of a lexicon word, as in cats, dogs, horses."""
     if last in ("s", "z", "ʃ", "ʒ", "ʧ", "ʤ"):
         return "ᵻz"
     return "s" if last in ("p", "t", "k", "f", "θ") else "z"
@@ -106,7 +106,7 @@ def load_lexicon(path: str | Path) -> Lexicon:
     """Read a lexicon file and check every entry.
 
     Raises:
-        ValueError: for a file that cannot be read, and for an entry that is no word or has no reading.
+        ValueError: if the file cannot be read, or if an entry is not a word or has no reading.
     """
     try:
         with open(path, "rb") as file:
@@ -124,13 +124,13 @@ def load_lexicon(path: str | Path) -> Lexicon:
 def parse_lexicon(content: str, name: str) -> Lexicon:
     """A lexicon from TOML text."""
     if max(map(len, content.split("\n"))) > LONGEST_LINE:
-        raise ValueError(f"{name}: a line of more than {LONGEST_LINE} characters; write one entry a line")
+        raise ValueError(f"{name}: a line of more than {LONGEST_LINE} characters; write one entry per line")
     try:
         entries = tomllib.loads(content)
     except (ValueError, RecursionError) as error:  # besides syntax errors: numbers too long, tables too deep
         raise ValueError(
-            f'{name}: not TOML ({error}); write one entry a line, Siobhan = "/ʃɪˈvɔːn/", '
-            'and words with other characters than A-Z in quotes, "Dvořák" = "/ˈdvɔːrʒɑːk/"'
+            f'{name}: not TOML ({error}); write one entry per line, Siobhan = "/ʃɪˈvɔːn/", '
+            'and words with characters other than A-Z in quotes, "Dvořák" = "/ˈdvɔːrʒɑːk/"'
         ) from None
     checked = {}
     for word, reading in entries.items():
@@ -141,11 +141,13 @@ def parse_lexicon(content: str, name: str) -> Lexicon:
 
 
 def check_entry(word: str, reading: str, name: str) -> str:
-    """The reading of a lexicon's entry, refused where it cannot be read."""
+    """Return the reading of a lexicon entry, or raise ValueError if the entry is not valid."""
     if not word.strip() or len(word) > LONGEST_ENTRY or any(character.isspace() for character in word):
         raise ValueError(f"{name}: {word!r} is not one word of 1 … {LONGEST_ENTRY} characters without spaces")
     if len(reading) > LONGEST_READING:
-        raise ValueError(f"{name}: {word!r} has a reading of {len(reading)} characters, at most {LONGEST_READING} fit")
+        raise ValueError(
+            f"{name}: {word!r} has a reading of {len(reading)} characters, at most {LONGEST_READING} are allowed"
+        )
     if reading.startswith("/"):
         if len(reading) < 3 or not reading.endswith("/"):
             raise ValueError(f"{name}: {word!r} has {reading!r}; expected IPA between two slashes")
@@ -162,7 +164,7 @@ def check_entry(word: str, reading: str, name: str) -> str:
 
 @cache
 def built_in() -> Lexicon:
-    """The built-in lexicon: frequent names whose spelling misleads, also without their accents."""
+    """The built-in lexicon: frequent names with misleading spellings, also listed without their accents."""
     content = (files("clock_attention.speech.text") / "names.toml").read_text(encoding="utf-8")
     names = parse_lexicon(content, "built-in lexicon").entries
     without_accents = {fold(name): reading for name, reading in names.items() if name not in ACCENT_MATTERS}

@@ -1,4 +1,4 @@
-"""Markup of pasted text: tags, entities and Markdown removed, pronunciations between brackets taken out.
+"""Remove markup (tags, entities, Markdown) from pasted text, and extract pronunciations in brackets.
 
 `[Siobhan](/ʃɪˈvɔːn/)` is the word Siobhan with its pronunciation in IPA; `[guide](https://…)` is just its text.
 """
@@ -12,7 +12,7 @@ from itertools import pairwise
 
 from clock_attention.speech.text.tokens import word_set
 
-# Tags that stand between lines or paragraphs; all other known ones vanish without a trace.
+# Tags that separate lines or paragraphs; all other known tags are simply removed.
 PARAGRAPH_TAGS = word_set("p h1 h2 h3 h4 h5 h6 blockquote ul ol table section article header footer title")
 LINE_TAGS = word_set("br div li tr dt dd hr pre option figcaption")
 INLINE_TAGS = word_set(
@@ -29,12 +29,12 @@ RE_MARKUP = re.compile(
     r"|&(?P<entity>#?\w{1,20});"
 )
 RE_LINE_START = re.compile(r"^[ \t]{0,20}(?:#{1,6}|[-*+•>])[ \t]+", re.MULTILINE)
-NARROWEST, WIDEST = 55, 110  # columns of text whose lines were broken by an editor
+NARROWEST, WIDEST = 55, 110  # columns of text that an editor has hard-wrapped
 
 
 @dataclass(frozen=True)
 class Pronunciation:
-    """An IPA transcription given in the markup for a place in the text."""
+    """An IPA transcription given in the markup for a span of the text."""
 
     start: int
     end: int
@@ -42,15 +42,15 @@ class Pronunciation:
 
 
 def without_markup(text: str) -> tuple[str, list[Pronunciation]]:
-    """A text without markup, and the pronunciations that were given inside it."""
+    """A text without its markup, and the pronunciations given in the markup."""
     pieces: list[str] = []
     pronunciations: list[Pronunciation] = []
     written = reached = 0
-    unclosed: set[str] = set()  # closing marks that do not come any more: searched for once
+    unclosed: set[str] = set()  # closing marks known to be missing: each is searched for once
     text = RE_LINE_START.sub("", unwrapped(text))
     for match in RE_MARKUP.finditer(text):
         if match.start() < reached:
-            continue  # inside what was skipped
+            continue  # inside skipped markup
         piece, end = replacement(match, unclosed)
         if piece is None:
             continue
@@ -66,7 +66,7 @@ def without_markup(text: str) -> tuple[str, list[Pronunciation]]:
 
 
 def replacement(match: re.Match[str], unclosed: set[str]) -> tuple[str | None, int]:
-    """What stands for a piece of markup (None: it is none), and where the text goes on."""
+    """The replacement for a match of markup (None if it is not markup), and where the text continues."""
     text, tag = match.string, (match["tag"] or "").lower()
     if match["label"]:
         return match["label"], match.end()
@@ -93,7 +93,10 @@ def replacement(match: re.Match[str], unclosed: set[str]) -> tuple[str | None, i
 
 
 def unwrapped(text: str) -> str:
-    """Pasted text with the lines joined that an editor broke: where the next line goes on in lower case or fits."""
+    """Join the hard-wrapped lines of pasted text.
+
+    Two lines are joined if the second begins in lower case, or if its first word would not have fitted on the first.
+    """
     if "\n" not in text:
         return text
     paragraphs = re.split(r"(\n[ \t]*(?:\n[ \t]*)+)", text)
@@ -101,7 +104,7 @@ def unwrapped(text: str) -> str:
 
 
 def joined_lines(paragraph: str) -> str:
-    """Pasted text: a paragraph with the lines joined that an editor broke."""
+    """Join the hard-wrapped lines of one paragraph of pasted text."""
     lines = paragraph.split("\n")
     width = max(map(len, lines))
     wrapped = len(lines) > 1 and NARROWEST <= width <= WIDEST

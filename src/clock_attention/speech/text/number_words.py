@@ -8,7 +8,7 @@ ONES = (
 )
 TENS = ("", "", "twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety")
 SCALES = ("", "thousand", "million", "billion", "trillion", "quadrillion")
-LONGEST_NUMBER = 15  # digits; what is longer is read digit by digit
+LONGEST_NUMBER = 15  # digits; longer numbers are read digit by digit
 IRREGULAR_ORDINALS = {
     "one": "first",
     "two": "second",
@@ -33,7 +33,7 @@ def below_thousand(number: int) -> list[str]:
 
 
 def cardinal(number: int) -> str:
-    """A number in words: 1234 → "one thousand two hundred thirty four"; too long ones digit by digit."""
+    """A number in words: 1234 → "one thousand two hundred thirty four"; very long ones digit by digit."""
     if number < 0:
         return f"minus {cardinal(-number)}"
     if number == 0:
@@ -71,7 +71,7 @@ def two_digits(number: int) -> str:
 
 
 def in_pairs(written: str) -> str:
-    """A number in pairs of digits, as houses and flights: 101 → "one oh one", 747 → "seven forty seven"."""
+    """A number in pairs of digits, as for houses and flights: 101 → "one oh one", 747 → "seven forty seven"."""
     number = int(written)
     if len(written) not in (3, 4) or written[0] == "0" or number % 1000 == 0:
         return cardinal(number) if written[0] != "0" else digits(written)
@@ -80,33 +80,33 @@ def in_pairs(written: str) -> str:
 
 
 def digits(written: str) -> str:
-    """A number as digits, each by its name; other characters are skipped."""
+    """A number read digit by digit; other characters are skipped."""
     return " ".join(ONES[int(digit)] for digit in written if digit.isdecimal())
 
 
 def decimal(written: str) -> str:
-    """A decimal number in words: "3.14" → "three point one four"; commas skipped, zeros at the end read."""
+    """A decimal number in words: "3.14" → "three point one four"; commas are skipped, trailing zeros are read."""
     whole, _, fraction = written.replace(",", "").partition(".")
     words = integer(whole) if whole else ""
     return f"{words} point {digits(fraction)}".strip() if fraction else words
 
 
 def integer(written: str) -> str:
-    """A number from a run of digits: its value, or digit by digit where it begins with 0 or is too long for a name."""
+    """A number from a run of digits: in words, or digit by digit if it begins with 0 or is too long to have a name."""
     if len(written) > LONGEST_NUMBER or (len(written) > 1 and written[0] == "0"):
         return digits(written)
     return cardinal(int(written))
 
 
 def plural(words: str) -> str:
-    """A number's words in the plural: "nineteen ninety" → "nineteen nineties", "six" → "sixes"."""
+    """The plural of a number in words: "nineteen ninety" → "nineteen nineties", "six" → "sixes"."""
     if words.endswith("y"):
         return words[:-1] + "ies"
     return words + ("es" if words.endswith("x") else "s")
 
 
 def roman(written: str) -> int:
-    """The number that a Roman numeral stands for; 0 for what is not written as one."""
+    """The value of a Roman numeral; 0 for anything that is not one."""
     values = [ROMAN_DIGITS.get(letter, 0) for letter in written.upper()]
     total = sum(
         -value if value < following else value for value, following in zip(values, [*values[1:], 0], strict=False)
@@ -115,7 +115,7 @@ def roman(written: str) -> int:
 
 
 def as_roman(number: int) -> str:
-    """A number as a Roman numeral; "" for what has none."""
+    """A number as a Roman numeral; "" if it has none."""
     if not 0 < number < 4000:
         return ""
     written = ""

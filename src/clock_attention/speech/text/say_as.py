@@ -1,4 +1,4 @@
-"""SSML's `say-as`: a text read as a date, number or letters on request, in the words that are said."""
+"""SSML's `say-as`: read a text as a date, a number, letters and so on, in spoken words."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ DATE_ORDERS = ("mdy", "dmy", "ymd", "md", "dm", "ym", "my", "y", "m", "d")
 
 
 def read_as(written: str, kind: str, form: str = "") -> str:
-    """`say-as` in words: `<say-as interpret-as="kind" format="form">written</say-as>`.
+    """The spoken words of a `say-as`: `<say-as interpret-as="kind" format="form">written</say-as>`.
 
     Raises:
-        ValueError: for a kind that is not known, and for a text that is none of it.
+        ValueError: if the kind is unknown, or the text cannot be read as that kind.
     """
     if kind == "date" and form:
         return read_date(written, form)
@@ -49,7 +49,7 @@ def read_as(written: str, kind: str, form: str = "") -> str:
 
 
 def read_text(written: str) -> str:
-    """`say-as` without a known kind: as the front end would read it, without pauses."""
+    """`say-as` for kinds without special treatment: as the front end would read the text, without pauses."""
     tokens = [token for sentence in sentences(written) for token in sentence.tokens]
     return " ".join(token.spoken for token in tokens if token.kind != Kind.MARK)
 
@@ -92,7 +92,7 @@ def read_telephone(written: str) -> str:
 
 
 def read_date(written: str, form: str) -> str:
-    """`say-as` date: "3/4/2021" with the order of its parts: mdy, dmy, ymd, md, dm, ym, my, y, m or d."""
+    """`say-as` date: "3/4/2021" in a given order of its parts: mdy, dmy, ymd, md, dm, ym, my, y, m or d."""
     if form not in DATE_ORDERS:
         raise ValueError(f'format="{form[:40]}", expected one of {", ".join(DATE_ORDERS)}')
     parts = re.findall(r"\d{1,4}", written)

@@ -1,4 +1,4 @@
-"""Sentences of a text, as tokens: the front end that every phonemizer shares.
+"""Split a text into sentences of tokens: the front end that all phonemizers share.
 
 Markup is removed, characters are made plain, the lexicon and the rules read each token, and sentences end where a
 reader would stop: at stops that are not part of an abbreviation, and at the ends of lines and paragraphs.
@@ -16,7 +16,7 @@ from clock_attention.speech.text.markup import without_markup
 from clock_attention.speech.text.rules import RULES
 from clock_attention.speech.text.tokens import Kind, Token, scan
 
-LONGEST_READING = 600  # letters phonemized at once; longer sentences are cut before, to bound memory
+LONGEST_READING = 600  # letters phonemized at once; longer sentences are split first, to bound memory
 
 
 @dataclass(frozen=True)
@@ -30,12 +30,12 @@ class Sentence:
 
     @property
     def spoken(self) -> str:
-        """The words that are said, with the marks at which the reader pauses."""
+        """The spoken words, with the marks at which the reader pauses."""
         return " ".join(token.spoken for token in self.tokens)
 
 
 def sentences(text: str, lexicon: Lexicon | None = None) -> list[Sentence]:
-    """The sentences of a text. What has no word in it is shown with the sentence before."""
+    """The sentences of a text. A part without words is shown with the sentence before it."""
     shown, pronunciations = without_markup(composed(text))
     given = []
     for place in pronunciations:
@@ -45,8 +45,11 @@ def sentences(text: str, lexicon: Lexicon | None = None) -> list[Sentence]:
 
 
 def sentences_of(shown: str, given: Sequence[Token] = (), lexicon: Lexicon | None = None) -> list[Sentence]:
-    """The sentences of a composed text without markup. `given` are tokens whose reading is known, in order; places are
-    those in `shown`, while the tokens of sentences count the characters of its plain form."""
+    """The sentences of a composed text without markup.
+
+    `given` are tokens whose reading is known, in order. Their positions refer to `shown`, while those of the tokens in
+    the sentences refer to its plain form.
+    """
     readable = plain(shown)
     origin, dropped = readable.origin, readable.dropped
     fixed = [
@@ -74,7 +77,7 @@ def sentences_of(shown: str, given: Sequence[Token] = (), lexicon: Lexicon | Non
 
 
 def grouped(tokens: list[Token]) -> Iterator[tuple[list[Token], bool]]:
-    """Tokens of each sentence, and whether it is the last of its paragraph."""
+    """Tokens of each sentence, and whether it is the last one of the text."""
     group: list[Token] = []
     for place, token in enumerate(tokens):
         group.append(token)
@@ -89,9 +92,9 @@ def split_sentences(text: str) -> list[str]:
 
 
 def in_parts(sentence: Sentence, longest: int = LONGEST_READING) -> Iterator[Sentence]:
-    """A sentence, or parts of it that have at most so many spoken characters, cut at marks where there are any.
+    """Split a sentence into parts of at most `longest` spoken characters, at punctuation marks if there are any.
 
-    Only a single token can be longer.
+    Only a part that is a single token can be longer.
     """
     if len(sentence.spoken) <= longest:
         yield sentence
@@ -111,7 +114,7 @@ def in_parts(sentence: Sentence, longest: int = LONGEST_READING) -> Iterator[Sen
 
 
 def shown_part(sentence: Sentence, tokens: list[Token], ends_paragraph: bool = False) -> Sentence:
-    """A part of a sentence: some of its tokens, with the text that they show."""
+    """A part of a sentence: some of its tokens, with their written text."""
     written = ""
     for token in tokens:
         written += token.text if token.kind == Kind.MARK else f" {token.text}"

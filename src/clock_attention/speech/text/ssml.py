@@ -1,7 +1,8 @@
-"""SSML → text with known readings, prosody, durations, breaks and marks.
+"""Parse SSML into text with given readings, prosody, durations, breaks and marks.
 
-A subset of the W3C's Speech Synthesis Markup Language 1.1, see `ELEMENTS`. Anything else is refused with its line and
-column, never skipped in silence. Document types and entities of one's own are refused, so nothing can be expanded.
+This is a subset of the W3C's Speech Synthesis Markup Language 1.1, see `ELEMENTS`. Anything else is rejected with
+its line and column, never silently skipped. Document types and custom entities are rejected, so nothing can be
+expanded.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ from clock_attention.speech.text.say_as import read_as
 from clock_attention.speech.text.tokens import Kind, Token
 
 LONGEST = 2_000_000  # bytes of a document
-DEEPEST = 40  # elements inside one another
-LONGEST_READING = 500  # characters that an element has said in place of its text
+DEEPEST = 40  # nested elements
+LONGEST_READING = 500  # characters that an element can give to be spoken in place of its text
 COMMON_ATTRIBUTES = frozenset(("xml:lang", "xml:base", "xml:space", "id"))
 ELEMENTS = {
     "speak": {"version", "xmlns", "xmlns:xsi", "xsi:schemaLocation", "xmlns:amazon", "xmlns:mstts"},
@@ -60,48 +61,48 @@ Choice = TypeVar("Choice")
 
 
 class SsmlError(ValueError):
-    """SSML that cannot be spoken: what is wrong, at which line and column."""
+    """Raised for SSML that cannot be spoken; says what is wrong, at which line and column."""
 
 
 @dataclass(frozen=True)
 class Span:
-    """A span of an SSML document: characters start … end of the text, how they are said, and how long they last."""
+    """A span of an SSML document: characters start … end of the text, how they are spoken, and how long they last."""
 
     start: int
     end: int
-    prosody: Prosody = NEUTRAL  # with that of the elements around it
+    prosody: Prosody = NEUTRAL  # combined with that of the elements around it
     seconds: float | None = None
     where: str = ""  # line and column, for errors
 
 
 @dataclass(frozen=True)
 class SsmlDocument:
-    """The text of an SSML document, and what its elements say about it. Places count characters of `text`."""
+    """The text of an SSML document, and what its elements say about it. Positions count characters of `text`."""
 
     text: str
     given: tuple[Token, ...] = ()
-    spans: tuple[Span, ...] = ()  # outer ones before those inside them
-    breaks: tuple[tuple[int, float], ...] = ()  # place, seconds
-    marks: tuple[tuple[int, str, int], ...] = ()  # place, name, how many of the breaks come before it
+    spans: tuple[Span, ...] = ()  # outer ones before inner ones
+    breaks: tuple[tuple[int, float], ...] = ()  # position, seconds
+    marks: tuple[tuple[int, str, int], ...] = ()  # position, name, number of breaks before it
 
 
 @dataclass
 class Open:
-    """An SSML element that has not ended."""
+    """An SSML element that is still open."""
 
     name: str
     attributes: dict[str, str]
     start: int
     where: str
     prosody: Prosody
-    span: int | None = None  # its place among the spans
+    span: int | None = None  # its index in the spans
 
 
 def parse_ssml(source: str) -> SsmlDocument:
     """Read an SSML document.
 
     Raises:
-        SsmlError: with line and column, for XML that is not well-formed and for what is not in the subset.
+        SsmlError: with line and column, if the XML is not well-formed or not in the supported subset.
     """
     content = source.encode("utf-8", "replace")
     if len(content) > LONGEST:
@@ -113,13 +114,13 @@ def parse_ssml(source: str) -> SsmlDocument:
 
 @dataclass
 class Parser:
-    """The parser of an SSML document: one pass of expat."""
+    """Parser for an SSML document, in one pass of expat."""
 
     content: bytes
     pieces: list[str] = field(default_factory=list)
     length: int = 0
-    last: str = ""  # the last character that was written
-    lines: int = 0  # ends of lines after the last word
+    last: str = ""  # the last character written
+    lines: int = 0  # line ends after the last word
     opened: list[Open] = field(default_factory=list)
     given: list[Token] = field(default_factory=list)
     spans: list[Span] = field(default_factory=list)
@@ -180,9 +181,9 @@ class Parser:
         if not self.opened and name != "speak":
             self.fail(f"the document begins with <{name}>, expected <speak>")
         if self.opened and name == "speak":
-            self.fail("<speak> inside another element, expected it only around the whole")
+            self.fail("<speak> inside another element, expected it only around the whole document")
         if len(self.opened) >= DEEPEST:
-            self.fail(f"more than {DEEPEST} elements inside one another")
+            self.fail(f"elements nested more than {DEEPEST} deep")
         if self.opened and self.opened[-1].name in (*TEXT_ONLY, *EMPTY):
             self.fail(f"<{name}> inside <{self.opened[-1].name}>, expected no element there")
         for attribute in attributes:
@@ -216,7 +217,7 @@ class Parser:
             self.lines = 0
 
     def end_line(self, lines: int) -> None:
-        """A new sentence, or with two lines a new paragraph."""
+        """Begin a new sentence, or with two lines a new paragraph."""
         if self.length and lines > self.lines:
             self.write("\n" * (lines - self.lines))
             self.lines = lines
@@ -247,7 +248,7 @@ class Parser:
             alphabet = attributes.get("alphabet", "ipa")
             if alphabet != "ipa":
                 raise ValueError(f'alphabet="{alphabet[:40]}", expected ipa')
-            phones(attributes["ph"])  # refuses what is no IPA
+            phones(attributes["ph"])  # rejects anything that is not IPA
             return Token(Kind.WORD, written, written, start, end, pronunciation=attributes["ph"])
         if element.name == "sub":
             spoken = read_as(attributes["alias"], "text", "")
@@ -256,7 +257,7 @@ class Parser:
         return Token(Kind.WORD, written, spoken, start, end)
 
     def tail(self, start: int) -> str:
-        """The text from a place on, which is near its end."""
+        """The text from an offset that is near its end."""
         pieces: list[str] = []
         reached = self.length
         for piece in reversed(self.pieces):
@@ -277,7 +278,7 @@ class Parser:
 
 
 def chosen(choices: Mapping[str, Choice], given: str, name: str) -> Choice:
-    """The value of an SSML attribute that has a list of names."""
+    """The value of an SSML attribute that takes one name from a list."""
     if given not in choices:
         raise ValueError(f'{name}="{given[:40]}", expected one of {", ".join(choices)}')
     return choices[given]
@@ -303,7 +304,7 @@ def break_seconds(attributes: Mapping[str, str]) -> float:
 
 
 def prosody_of(attributes: Mapping[str, str]) -> Prosody:
-    """What an SSML `prosody` element asks for."""
+    """The prosody that an SSML `prosody` element requests."""
     if not attributes.keys() & ELEMENTS["prosody"]:
         raise ValueError("none of rate, duration, pitch and volume is given")
     return Prosody(
@@ -314,14 +315,14 @@ def prosody_of(attributes: Mapping[str, str]) -> Prosody:
 
 
 def pace_of(rate: str) -> float:
-    """SSML rate: times the natural pace, from a name, "120%", "+20%" or "1.2"."""
+    """SSML rate as a multiple of the natural pace, from a name, "120%", "+20%" or "1.2"."""
     if rate in RATES:
         return RATES[rate]
     if match := RE_PERCENT.fullmatch(rate):
         return float(match[1]) / 100 + (1 if match[1][0] in "+-" else 0)
     if RE_FACTOR.fullmatch(rate):
         return float(rate)
-    raise ValueError(f'rate="{rate[:40]}", expected {", ".join(RATES)}, or a share such as 80% or +20%')
+    raise ValueError(f'rate="{rate[:40]}", expected {", ".join(RATES)}, or a percentage such as 80% or +20%')
 
 
 def semitones_of(pitch: str) -> float:

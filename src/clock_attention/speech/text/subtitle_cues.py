@@ -1,4 +1,4 @@
-"""Subtitle cues that people can read: whole words, at most two lines of 42 characters and seven seconds."""
+"""Readable subtitle cues: whole words, at most two lines of 42 characters and seven seconds."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ CLAUSE_ENDS = ",;:.!?…—)\"'”’"
 
 
 class TimedText(NamedTuple):
-    """A word for a subtitle cue, with what is written after it, and its time."""
+    """A word for a subtitle cue, with the text up to the next word, and its time."""
 
     text: str
     start: float
@@ -22,7 +22,7 @@ class TimedText(NamedTuple):
 
 
 def readable_cues(sentences: Sequence[Interval], words: Sequence[Interval]) -> list[Interval]:
-    """Subtitle cues of sentences; long ones are cut between words, after punctuation where there is some near."""
+    """Subtitle cues of sentences; long ones are split between words, after punctuation if there is any nearby."""
     cues: list[Interval] = []
     place = 0
     for sentence in sentences:
@@ -49,7 +49,7 @@ def sentence_cues(sentence: Interval, words: Sequence[Interval]) -> list[Interva
 
 
 def written_pieces(text: str, words: Sequence[Interval]) -> Iterator[TimedText]:
-    """For subtitle cues: words as they stand in the sentence, with punctuation; what is longer than a cue, in parts."""
+    """Words for subtitle cues as written in the sentence, with punctuation; words longer than a cue are split."""
     starts: list[int] = []
     reached = 0
     for word in words:
@@ -68,7 +68,7 @@ def written_pieces(text: str, words: Sequence[Interval]) -> Iterator[TimedText]:
 
 
 def cue_length(pieces: Sequence[TimedText]) -> int:
-    """How many pieces the next subtitle cue takes."""
+    """The number of words, or parts of split words, in the next subtitle cue."""
     length, most = -1, 0
     for piece in pieces:
         length += 1 + len(piece.text)

@@ -1,4 +1,4 @@
-"""Tiers of timestamps of spoken text: sentences, words, phones, visemes, marks."""
+"""Timestamp tiers of spoken text: sentences, words, phones, visemes, marks."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from clock_attention.timestamps import Alignment, Interval, save_timestamps
 
 
 def word_intervals(phonemes: Phonemes, alignment: Alignment) -> list[Interval]:
-    """The tier of words: when each written word is spoken."""
+    """The word tier: when each written word is spoken."""
     spans: dict[int, tuple[int, int]] = {}
     for token, word in enumerate(phonemes.word_index):
         if word != NO_WORD:
@@ -23,7 +23,7 @@ def word_intervals(phonemes: Phonemes, alignment: Alignment) -> list[Interval]:
 def spoken_tiers(
     phonemes: Phonemes, alignment: Alignment, sentences: Sequence[Interval], marks: Sequence[Interval] = ()
 ) -> dict[str, list[Interval]]:
-    """All tiers of timestamps: sentences, words, phones and visemes in seconds, and marks where there are any.
+    """All timestamp tiers: sentences, words, phones and visemes in seconds, and marks if there are any.
 
     Pauses and word boundaries are phones without a label; marks have no length.
     """
@@ -37,7 +37,7 @@ def spoken_tiers(
 
 
 def save_speech_timestamps(path: str | Path, tiers: Mapping[str, list[Interval]], seconds: float) -> None:
-    """Write the tiers of timestamps of speech into a file; subtitles have cues of readable length."""
+    """Write the timestamp tiers of speech to a file; subtitle files get cues of readable length."""
     if Path(path).suffix.lower() in (".srt", ".vtt"):
         tiers = {"cues": readable_cues(tiers["sentences"], tiers["words"])}
     save_timestamps(path, tiers, seconds=seconds)

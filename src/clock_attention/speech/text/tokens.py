@@ -1,7 +1,7 @@
-"""Tokens of plain text and their kinds, found by rules that are tried in order at each place.
+"""Tokens of plain text and their kinds, found by rules that are tried in order at each position.
 
-A rule is a pattern and a function from its match to a reading; a function that returns None leaves the place to the
-next rule. Patterns look at a bounded number of characters, so reading takes time linear in the length of the text.
+A rule is a pattern and a function from its match to a reading; if the function returns None, the next rule is tried.
+Patterns look at a bounded number of characters, so reading takes time linear in the length of the text.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ PAUSE_MARKS = frozenset(",;:.!?…—")
 
 @dataclass(frozen=True)
 class Token:
-    """A token: a piece of text as written, and the words that are said for it.
+    """A token: a span of text as written, and the words that are spoken for it.
 
-    In `spoken`, words are separated by spaces; letters that are named one by one have dots ("F.B.I.").
+    In `spoken`, words are separated by spaces; letters that are spelled out have dots ("F.B.I.").
     """
 
     kind: Kind
@@ -58,11 +58,11 @@ class Token:
 
 @dataclass(frozen=True)
 class Part:
-    """A written piece of a token that a rule has matched, and how it is read. Such pieces keep their own times."""
+    """A part of the text that a token rule has matched, and how it is read; each part keeps its own times."""
 
     text: str
     spoken: str
-    kind: Kind | None = None  # the rule's own, if not given
+    kind: Kind | None = None  # default: the kind of the rule
     ends_sentence: bool = False
     pronunciation: str = ""
 
@@ -72,7 +72,7 @@ Reading = str | Sequence[Part] | None
 
 @dataclass(frozen=True)
 class Rule:
-    """A rule that finds tokens. `starts` says which first characters are worth trying: d(igit), l(etter), s(ymbol)."""
+    """A rule that finds tokens. `starts` says at which first characters to try it: d(igit), l(etter), s(ymbol)."""
 
     kind: Kind
     starts: str
@@ -81,7 +81,7 @@ class Rule:
 
 
 def first_kind(character: str) -> str:
-    """For the rules of tokens: the kind of a first character: d(igit), l(etter), s(ymbol)."""
+    """The kind of a token's first character, for choosing rules: d(igit), l(etter), s(ymbol)."""
     if character.isdigit():
         return "d"
     return "l" if character.isalpha() else "s"
@@ -93,11 +93,11 @@ def scan(
     find: Callable[[str, int], Token | None] | None = None,
     fixed: Sequence[Token] = (),
 ) -> Iterator[Token]:
-    """Tokens of a text in order, by the first rule that reads each place. What no rule reads is left out.
+    """Tokens of a text in order, by the first rule that reads each position. Text that no rule reads is left out.
 
     Args:
-        find: is asked at the beginning of every word, before the rules.
-        fixed: tokens that are known beforehand.
+        find: called at the beginning of every word, before the rules.
+        fixed: tokens known beforehand.
     """
     by_start = {kind: [rule for rule in rules if kind in rule.starts] for kind in "dls"}
     waiting = sorted(fixed, key=lambda token: token.start, reverse=True)
@@ -132,7 +132,7 @@ def scan(
 
 
 def tokens_of(kind: Kind, match: re.Match[str], reading: str | Sequence[Part]) -> Iterator[Token]:
-    """Tokens of what a rule has matched."""
+    """Tokens for the text that a rule has matched."""
     if isinstance(reading, str):
         yield Token(kind, match.group(), reading, match.start(), match.end())
         return
@@ -145,11 +145,11 @@ def tokens_of(kind: Kind, match: re.Match[str], reading: str | Sequence[Part]) -
 
 
 def word_set(words: str) -> frozenset[str]:
-    """For rules of tokens: a set of words written one after the other."""
+    """The set of words in a string, for token rules."""
     return frozenset(words.split())
 
 
-# What stands around a match. Only so many characters are looked at.
+# Context of a match: only this many characters are looked at.
 NEARBY = 48
 RE_WORD_BEFORE = re.compile(r"([^\W\d_][^\W\d_'.]{0,30})\.?[\s,:\"'(#-]{0,6}$")
 RE_WORD_AFTER = re.compile(r"[\s,\"'()]{0,4}([^\W\d_][^\W\d_']{0,30})")
@@ -157,35 +157,35 @@ RE_ADJOINING = re.compile(r"[ ]{1,3}[\"'(]{0,2}([^\W\d_][^\W\d_']{0,30})")
 
 
 def before(match: re.Match[str]) -> str:
-    """For rules of tokens: the word before a match, without a mark that belongs to neither; "" where there is none."""
+    """The word before a token rule's match, with at most a few spaces or marks in between; "" if there is none."""
     found = RE_WORD_BEFORE.search(match.string[max(0, match.start() - NEARBY) : match.start()])
     return found[1] if found else ""
 
 
 def before_closely(match: re.Match[str]) -> str:
-    """For rules of tokens: the word before a match with nothing but spaces between."""
+    """The word before a token rule's match, with only spaces in between."""
     left = match.string[max(0, match.start() - NEARBY) : match.start()]
     found = re.search(r"([^\W\d_][^\W\d_'.]{0,30})\.?[ -]{1,2}$", left)
     return found[1] if found else ""
 
 
 def after(match: re.Match[str]) -> str:
-    """For rules of tokens: the word after a match; "" where something else follows."""
+    """The word after a token rule's match; "" if something else follows."""
     found = RE_WORD_AFTER.match(match.string, match.end())
     return found[1] if found else ""
 
 
 def after_closely(match: re.Match[str]) -> str:
-    """For rules of tokens: the word after a match with nothing but spaces between."""
+    """The word after a token rule's match, with only spaces in between."""
     found = RE_ADJOINING.match(match.string, match.end())
     return found[1] if found else ""
 
 
 def left_of(match: re.Match[str], characters: int = 12) -> str:
-    """For rules of tokens: so many characters before a match."""
+    """The given number of characters before a token rule's match."""
     return match.string[max(0, match.start() - characters) : match.start()]
 
 
 def right_of(match: re.Match[str], characters: int = 12) -> str:
-    """For rules of tokens: so many characters after a match."""
+    """The given number of characters after a token rule's match."""
     return match.string[match.end() : match.end() + characters]

@@ -1,4 +1,4 @@
-"""Visemes: the shapes of the mouth that phones are seen with, for animation.
+"""Visemes: the mouth shapes of phones, for animation.
 
 The set of fifteen that Oculus and the ARKit rigs of most avatars use. Diphthongs move from one shape to another.
 """
@@ -25,7 +25,7 @@ DIPHTHONGS = {
 VISEMES = {phone: viseme for viseme, phones in PHONES.items() for phone in phones.split()}
 # W, Y and T are phonemes of both inventories: in IPA the vowels of "how" and "boy" and the flapped t.
 IPA_DIPHTHONGS = {"W": ("aa", "ou"), "Y": ("oh", "ih")}
-GLIDE = 0.6  # of a diphthong until it moves on
+GLIDE = 0.6  # of a diphthong's time before it moves to the second shape
 
 
 def shapes(phone: str, *, arpabet: bool = False) -> tuple[str, ...]:
@@ -47,7 +47,7 @@ def shapes(phone: str, *, arpabet: bool = False) -> tuple[str, ...]:
 
 
 def viseme_intervals(phones: Iterable[Interval]) -> list[Interval]:
-    """Visemes over the time of phones; neighbours of the same shape are one."""
+    """Viseme intervals for the intervals of phones; neighbours of the same shape are merged."""
     phones = list(phones)
     arpabet = any(len(phone.label) == 2 and phone.label.isascii() and phone.label.isupper() for phone in phones)
     found: list[Interval] = []

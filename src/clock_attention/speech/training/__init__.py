@@ -1,4 +1,4 @@
-"""From a feature store to a trained model."""
+"""Training: from a feature store to a trained model."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""A discriminator of mel patches: what makes a decoder choose a sound instead of averaging over several."""
+"""A discriminator of mel patches, which makes the decoder choose one sound instead of averaging over several."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LAYERS: tuple[tuple[tuple[int, int], tuple[int, ...], tuple[tuple[int, int], ...
 
 
 class Judge(nn.Module):
-    """One part of the mel discriminator: convolutions over time and bins; one score for every place they end at."""
+    """One sub-discriminator of the mel discriminator: convolutions over time and bins, with a score per position."""
 
     def __init__(self, kernel: tuple[int, int], channels: Sequence[int], strides: Sequence[tuple[int, int]]) -> None:
         super().__init__()
@@ -46,16 +46,16 @@ class Judge(nn.Module):
 
 
 class MelDiscriminator(nn.Module):
-    """Discriminator of mel patches: several judges, each with its own resolution in time and frequency."""
+    """Discriminator of mel patches: several `Judge`s, each with its own resolution in time and frequency."""
 
     def __init__(self) -> None:
         super().__init__()
         self.judges = nn.ModuleList(Judge(*layer) for layer in LAYERS)
 
     def forward(self, mel: Tensor) -> list[tuple[Tensor, list[Tensor]]]:
-        """Patches of standardised mel (N, W, M)."""
+        """Scores and features of patches of standardised mel (N, W, M)."""
         bins = torch.linspace(-1, 1, mel.shape[-1], device=mel.device).expand_as(mel)
-        x = torch.stack([mel, bins], 1)  # a judge knows where in the spectrum it looks
+        x = torch.stack([mel, bins], 1)  # tells each judge the position in the spectrum
         return [judge(x) for judge in self.judges]
 
     def discriminator_loss(self, real: Tensor, fake: Tensor) -> Tensor:
@@ -64,7 +64,7 @@ class MelDiscriminator(nn.Module):
         return torch.stack([(1 - ours[0]).square().mean() + theirs[0].square().mean() for ours, theirs in pairs]).sum()
 
     def generator_losses(self, real: Tensor, fake: Tensor) -> tuple[Tensor, Tensor]:
-        """How far the model's patches are from passing, and from the recordings' in the judges' features."""
+        """Adversarial loss of the model's patches, and their feature distance from patches of the recordings."""
         with torch.no_grad():
             expected = [features for _, features in self(real)]
         with self.frozen():
@@ -79,7 +79,7 @@ class MelDiscriminator(nn.Module):
 
     @contextmanager
     def frozen(self) -> Iterator[None]:
-        """No gradients for the weights, which are half of the cost of a backward pass."""
+        """Disable gradients for the weights, which are half of the cost of a backward pass."""
         self.requires_grad_(False)
         try:
             yield
@@ -88,7 +88,7 @@ class MelDiscriminator(nn.Module):
 
 
 def patches(frames: Tensor, seed: int) -> list[tuple[int, int]]:
-    """Mel patches for the discriminator: (item, first frame), longer items more often; none where all are shorter."""
+    """Sample mel patches for the discriminator: (item, first frame), by length; none if all items are too short."""
     long = [item for item, count in enumerate(frames.tolist()) if count >= WINDOW]
     if not long:
         return []
@@ -99,5 +99,5 @@ def patches(frames: Tensor, seed: int) -> list[tuple[int, int]]:
 
 
 def cut_windows(mel: Tensor, places: Sequence[tuple[int, int]]) -> Tensor:
-    """Mel patches for the discriminator: the windows (N, W, M) of a batch (B, S, M)."""
+    """Cut mel patches for the discriminator: windows (N, W, M) of a batch (B, S, M)."""
     return torch.stack([mel[item, start : start + WINDOW] for item, start in places])

@@ -1,4 +1,4 @@
-"""Batches and losses of the model that learns along an alignment."""
+"""Training batches and losses of the aligned model, which learns along an alignment."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from clock_attention.speech.model.aligned import MOST_FRAMES, SHORTEST_SILENCE, 
 from clock_attention.speech.model.transformer_model import past_end
 from clock_attention.speech.training.batching import Plan, stretch
 
-CEPSTRA = 24  # as many as the evaluation compares (evaluation/scoring/cepstra.py)
+CEPSTRA = 24  # as many as in the evaluation (evaluation/scoring/cepstra.py)
 
 
 class AlignedBatch(NamedTuple):
-    """A batch for the aligned model on one process, padded; silences before and after count as tokens."""
+    """A padded batch for the aligned model on one process; the silences before and after count as tokens."""
 
     tokens: Tensor  # without the silences (B, T)
     token_lengths: Tensor  # (B,)
     mel: Tensor  # standardised (B, S, M)
     frames: Tensor  # (B,)
-    pace: Tensor  # times as fast as natural (B,)
+    pace: Tensor  # relative to natural pace; 2 is twice as fast (B,)
     durations: Tensor  # frames (B, T + 2)
     energy: Tensor  # standardised mean log-mel of each token (B, T + 2)
     pitch: Tensor  # standardised log F0, 0 where unvoiced (B, S)
@@ -35,7 +35,7 @@ class AlignedBatch(NamedTuple):
 
     @property
     def inputs(self) -> tuple[Tensor, ...]:
-        """What the model is given, but for the speakers."""
+        """Inputs of the model, except the speakers."""
         return (self.tokens, self.token_lengths, self.durations, self.energy, self.pitch, self.voiced)
 
     def to(self, device: torch.device) -> AlignedBatch:
@@ -43,7 +43,7 @@ class AlignedBatch(NamedTuple):
 
 
 class AlignedLosses(NamedTuple):
-    """Losses of the aligned model: means over one process's share, scaled so that shares add up to the batch's."""
+    """Losses of the aligned model: means over one process's share, scaled so that shares sum to the batch's loss."""
 
     mel: Tensor
     duration: Tensor
@@ -53,7 +53,7 @@ class AlignedLosses(NamedTuple):
 
 
 def collate_aligned(store: TimedFeatures, plan: Plan) -> AlignedBatch:
-    """A batch for the aligned model: load, standardise for each speaker, stretch and pad the utterances of a plan."""
+    """Load a batch for the aligned model: standardise per speaker, stretch and pad the utterances of a plan."""
     numbers = [store.speaker(item) for item in plan.items]
     of = [store.speakers[number] for number in numbers]
     prosodies = [prosody_of(speaker) for speaker in of]
@@ -94,20 +94,20 @@ def collate_aligned(store: TimedFeatures, plan: Plan) -> AlignedBatch:
 
 
 def prosody_of(speaker: SpeakerStatistics) -> ProsodyStatistics:
-    """For batches of the aligned model: pitch and energy statistics of a speaker, who must have been aligned."""
+    """Pitch and energy statistics of a speaker, for batches of the aligned model; the speaker must be aligned."""
     if speaker.prosody is None:
         raise ValueError(f"the speaker {speaker.name!r} was not aligned: run `clock-attention corpus align`")
     return speaker.prosody
 
 
 def stretched_durations(durations: Tensor, frames: int) -> Tensor:
-    """For batches of the aligned model: whole durations in the same proportions that sum to `frames`."""
+    """Stretch durations in whole frames to sum to `frames`, for batches of the aligned model."""
     ends = (durations.double().cumsum(0) * frames / durations.sum()).round()
     return torch.diff(ends, prepend=torch.zeros(1, dtype=torch.float64)).float()
 
 
 def token_means(values: Tensor, durations: Tensor, empty: float) -> Tensor:
-    """For training the aligned model: mean of values (S,) over the frames of each token (T,); `empty` where none."""
+    """Mean of values (S,) over each token's frames (T,), to train the aligned model; `empty` if it has no frames."""
     ends = durations.long().cumsum(0)
     sums = F.pad(values.double().cumsum(0), (1, 0))
     means = (sums[ends] - sums[ends - durations.long()]) / durations.clamp(min=1)
@@ -117,16 +117,17 @@ def token_means(values: Tensor, durations: Tensor, empty: float) -> Tensor:
 def aligned_losses(
     prediction: AlignedPrediction, batch: AlignedBatch, *, boundaries: int, all_frames: int, all_tokens: int
 ) -> AlignedLosses:
-    """Losses of the aligned model: what one process's share of a batch adds.
+    """Losses of the aligned model for one process's share of a batch.
 
-    Durations are learned at natural pace, each and in total: medians of durations sum to less than the durations, and
-    a voice that learned only them would speak too fast. The silence before an utterance says where a recording was
-    cut, not how it was spoken: it is not learned. Energy is learned where a token has frames; it has none to speak of
-    elsewhere.
+    Durations are learned at natural pace, individually and in total: medians of durations sum to less than the
+    durations, and a voice that learned only them would speak too fast. The silence before an utterance depends on where
+    the recording was cut, not on how it was spoken, so it is not learned. Energy is only learned for tokens with
+    frames.
 
     Args:
-        boundaries: the first so many symbols are pauses and word boundaries, which may take no frames.
-        all_frames, all_tokens: of the whole batch over all processes: every frame and token then weighs the same.
+        boundaries: number of leading symbols that are pauses and word boundaries, which may take no frames.
+        all_frames, all_tokens: of the whole batch over all processes, so that every frame and token has the same
+            weight.
     """
     present = ~past_end(batch.frames, batch.mel.shape[1])
     tokens = ~past_end(batch.token_lengths + 2, batch.durations.shape[1])
@@ -149,10 +150,10 @@ def aligned_losses(
 
 
 def pace_errors(prediction: AlignedPrediction, batch: AlignedBatch, natural: Tensor, boundaries: int) -> Tensor:
-    """For training the aligned model: how much faster or slower an item would be spoken, in logs.  (B,)
+    """Pace errors for training the aligned model: how much faster or slower an item would be spoken, in logs.  (B,)
 
-    The model leaves out silences that it expects to be short. Phonemes take their place, so that a voice needs as much
-    time for its words as the speaker. The silences before and after an utterance do not count.
+    The model leaves out silences that it expects to be short. Phonemes take up their time, so that a voice needs as
+    much time for its words as the speaker. The silences before and after an utterance do not count.
 
     Args:
         natural: log(1 + frames) at natural pace (B, T + 2).
@@ -166,18 +167,18 @@ def pace_errors(prediction: AlignedPrediction, batch: AlignedBatch, natural: Ten
 
 
 def cepstral_errors(mel: Tensor, target: Tensor) -> Tensor:
-    """For training the aligned model: distances of the cepstra 1 … 24 of standardised mels (B, S, M) → (B, S).
+    """Distances of the cepstra 1 … 24 of standardised mels, to train the aligned model.  (B, S, M) → (B, S)
 
-    L1 counts every bin for itself. Here errors of neighbouring bins count together, so the shape of the spectrum
+    L1 treats each bin independently. Here errors of neighbouring bins count together, so the shape of the spectrum
     (formants, tilt) is learned sooner than its texture.
     """
     basis = cosine_basis(mel.shape[-1]).to(mel.device)
     cepstra = (mel - target) @ basis
-    return (cepstra.square().sum(-1) + 1e-4).sqrt()  # no infinite slope at 0
+    return (cepstra.square().sum(-1) + 1e-4).sqrt()  # avoids an infinite slope at 0
 
 
 @lru_cache(maxsize=4)
 def cosine_basis(bins: int) -> Tensor:
-    """For the cepstral loss: columns 1 … 24 of the orthonormal cosine transform (DCT-II).  (M, C)"""
+    """Cosine basis of the cepstral loss: columns 1 … 24 of the orthonormal DCT-II.  (M, C)"""
     place, order = torch.arange(bins)[:, None] + 0.5, torch.arange(1, min(CEPSTRA + 1, bins))
     return (2 / bins) ** 0.5 * torch.cos(math.pi / bins * place * order)

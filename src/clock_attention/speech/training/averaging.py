@@ -1,4 +1,4 @@
-"""An exponential moving average (EMA) of the weights: what validation and voices use when it is on."""
+"""Exponential moving average (EMA) of the weights, which validation and voices use if it is enabled."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def moving_average(model: nn.Module, decay: float) -> AveragedModel:
         torch._foreach_lerp_(list(averages), list(weights), 1 - min(decay, warm_up))
 
     average = AveragedModel(model, multi_avg_fn=update)
-    average.n_averaged.fill_(1)  # it begins with the initial weights, which 0 would replace by those of step 1
+    average.n_averaged.fill_(1)  # starts from the initial weights; with 0, step 1 would overwrite them
     return average.requires_grad_(False)
 
 
@@ -29,7 +29,7 @@ def average_of(average: AveragedModel) -> dict[str, Tensor]:
 
 
 def load_average(average: AveragedModel, saved: Mapping[str, Tensor], step: int) -> None:
-    """Continue the EMA after `step` steps."""
+    """Restore the EMA after `step` steps."""
     for name, parameter in average.module.named_parameters():
         parameter.data.copy_(saved[name])
     average.n_averaged.fill_(step + 1)

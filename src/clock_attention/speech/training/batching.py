@@ -1,6 +1,6 @@
-"""Which utterances make up batch n, and their tensors: pure functions of seed and step, without state.
+"""Batching for training: the utterances of batch n and their tensors, as pure functions of seed and step.
 
-A run that stops after step n and one that never stopped see the same batches from n + 1 on, whatever the number of
+A run resumed after step n and one that never stopped see the same batches from n + 1 on, whatever the number of
 processes: a batch is planned for all of them together, and each takes its share.
 """
 
@@ -20,23 +20,23 @@ from torch import Tensor
 from clock_attention.speech.corpus.protocols import Features
 from clock_attention.speech.training.config import TrainingConfig
 
-POOL_BATCHES = 32  # batches sorted by length together: enough for little padding, few enough to stay random
+POOL_BATCHES = 32  # batches that are sorted by length together: enough for little padding, few enough to stay random
 
 
 @dataclass(frozen=True)
 class Plan:
-    """The plan of a batch before it is loaded: the same on every process."""
+    """Plan of a batch, made before it is loaded; the same on every process."""
 
     items: tuple[int, ...]  # indices into the store
     frames: tuple[int, ...]  # target frames of each, after time-stretch
 
     def share(self, rank: int, world: int) -> Plan:
-        """The items of one process. Items are sorted by length; taking every n-th balances the load."""
+        """The items of one process; as items are sorted by length, taking every n-th balances the load."""
         return Plan(self.items[rank::world], self.frames[rank::world])
 
 
 class Batch(NamedTuple):
-    """One batch on one process, as tensors. Lengths say where padding starts."""
+    """One batch on one process, as tensors; padding starts after the lengths."""
 
     tokens: Tensor  # (B, T)
     token_lengths: Tensor  # (B,)
@@ -68,7 +68,7 @@ class Batches:
         self.lengths = np.asarray([store.utterances[item].frames for item in items])
         self.by_length = np.argsort(self.lengths, kind="stable")
         self.load: Callable[[Plan], Any] = load or partial(collate, store)
-        self._first_steps = [0]  # of each epoch known so far
+        self._first_steps = [0]  # first step of each epoch planned so far
         self._epoch = lru_cache(maxsize=2)(self._plan_epoch)
 
     def plan(self, step: int) -> Plan:
@@ -110,18 +110,18 @@ class Batches:
         ]
 
     def _share(self, step: int) -> float:
-        """Share of the corpus, shortest first, in an epoch that begins at this step."""
+        """Share of the corpus, shortest utterances first, used in an epoch that begins at this step."""
         config = self.config
         return min(1.0, config.short_share + (1 - config.short_share) * step / max(1, config.short_steps))
 
     def _cut(self, members: list[int], frames: np.ndarray) -> list[list[int]]:
-        """Batches of a pool, longest first. They do not depend on the number of processes."""
+        """Cut a pool into batches, longest first; they do not depend on the number of processes."""
         batches: list[list[int]] = []
         while members:
             size = self.config.batch_size
             if self.config.batch_frames:
                 size = max(1, min(size, self.config.batch_frames // int(frames[members[0]])))
-            if batches and len(members) < len(batches[-1]) / 2:  # a small rest: one batch a little larger
+            if batches and len(members) < len(batches[-1]) / 2:  # a small remainder goes into the last batch
                 batches[-1].extend(members)
                 break
             batches.append(members[:size])
@@ -129,7 +129,7 @@ class Batches:
         return batches
 
     def _stretched(self, draw: np.random.Generator) -> np.ndarray:
-        """Target lengths of this epoch: natural, or for a share of them log-uniformly longer or shorter."""
+        """Target lengths of this epoch: natural, or for a share of them stretched by a log-uniform factor."""
         config = self.config
         chosen = draw.random(len(self.items)) < config.stretch_share
         low, high = np.log(config.stretch_shortest), np.log(config.stretch_longest)
@@ -138,7 +138,7 @@ class Batches:
 
 
 def in_order(store: Features, items: Sequence[int], size: int) -> list[Plan]:
-    """Batches of similar length without any randomness, for validation."""
+    """Plans of batches of similar length without any randomness, for validation."""
     by_length = sorted(items, key=lambda item: (store.utterances[item].frames, item))
     groups = [by_length[start : start + size] for start in range(0, len(by_length), size)]
     return [Plan(tuple(group), tuple(store.utterances[item].frames for item in group)) for group in groups]
@@ -151,7 +151,7 @@ def collate(store: Features, plan: Plan) -> Batch:
     tokens = torch.nn.utils.rnn.pad_sequence(sources, batch_first=True)
     mel = torch.nn.utils.rnn.pad_sequence(mels, batch_first=True)
     frames = torch.tensor(plan.frames)
-    # One pass over the padded batch is cheaper than one per utterance; the padding goes back to zero.
+    # One pass over the padded batch is cheaper than one per utterance; the padding is then reset to zero.
     mel = ((mel - store.mean) / store.std) * (torch.arange(mel.shape[1]) < frames[:, None])[..., None]
     return Batch(
         tokens=tokens,
@@ -163,7 +163,7 @@ def collate(store: Features, plan: Plan) -> Batch:
 
 
 def stretch(mel: Tensor, frames: int) -> Tensor:
-    """Stretch an utterance of a batch: its mel (S, M) at another length, by linear interpolation over time."""
+    """Time-stretch an utterance of a batch: interpolate its mel (S, M) linearly to another length."""
     if len(mel) == frames:
         return mel
     return F.interpolate(mel.T[None], size=frames, mode="linear")[0].T

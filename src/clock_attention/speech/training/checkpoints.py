@@ -1,4 +1,4 @@
-"""Checkpoints: written atomically, and data only (`weights_only=True`)."""
+"""Training checkpoints, written atomically and containing only data (`weights_only=True`)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PARTS = {"model": dict, "optimizer": dict, "average": dict, "step": int, "second
 
 
 class DamagedCheckpointError(ValueError):
-    """A file that was cut off or changed after it was written, or that never was a checkpoint."""
+    """A checkpoint file that is truncated or corrupted, or never was a checkpoint."""
 
 
 def checkpoints(folder: Path) -> list[Path]:
@@ -32,7 +32,7 @@ def checkpoints(folder: Path) -> list[Path]:
 
 
 def save(fabric: Fabric, folder: Path, state: dict[str, Any], *, best: bool = False) -> Path:
-    """Write the checkpoint `step-N.pt`, complete or not at all; keep the last two. Called by all processes."""
+    """Write the checkpoint `step-N.pt` atomically and keep the last two; must be called by all processes."""
     path = folder / f"step-{state['step']:08d}.pt"
     temporary = folder / f".{path.name}.unfinished"
     if fabric.is_global_zero:
@@ -43,7 +43,7 @@ def save(fabric: Fabric, folder: Path, state: dict[str, Any], *, best: bool = Fa
             with open(temporary, "rb") as file:
                 os.fsync(file.fileno())
             if best:
-                # Before the step itself: a run that is killed in between comes to this step, and finds it best, again.
+                # Before the step's own file: a run killed in between repeats this step and finds it best again.
                 link_atomically(temporary, folder / "best.pt")
             os.replace(temporary, path)
             for old in checkpoints(folder)[:-KEEP]:
@@ -61,7 +61,7 @@ def save(fabric: Fabric, folder: Path, state: dict[str, Any], *, best: bool = Fa
 
 
 def link_atomically(source: Path, target: Path) -> None:
-    """Another name for a checkpoint: a hard link, or a copy where the file system has none."""
+    """Give a checkpoint a second name: a hard link, or a copy if the file system has no hard links."""
     temporary = target.with_name(f".{target.name}.unfinished")
     temporary.unlink(missing_ok=True)
     try:
@@ -78,7 +78,7 @@ def read(path: Path) -> dict[str, Any]:
     except FileNotFoundError:
         raise
     except Exception as error:
-        reason = error if type(error) is ValueError else type(error).__name__  # torch's own are pages long
+        reason = error if type(error) is ValueError else type(error).__name__  # torch's own messages are pages long
         raise DamagedCheckpointError(f"{path}: not a checkpoint of this program, or damaged ({reason})") from error
     if not isinstance(state, dict) or state.get("format") != FORMAT:
         found = state.get("format") if isinstance(state, dict) else None
@@ -91,7 +91,7 @@ def read(path: Path) -> dict[str, Any]:
 
 
 def read_newest(run: Path) -> tuple[Path, dict[str, Any]]:
-    """The newest checkpoint that can be read, and its contents. Says so where a newer one is damaged."""
+    """The newest readable checkpoint and its contents; warns if a newer one is damaged."""
     newest_first = [latest(run), *checkpoints(run / "checkpoints")[-2::-1]]
     faults = []
     for path in newest_first:
@@ -117,14 +117,14 @@ def latest(run: Path) -> Path:
 
 
 def set_aside(folder: Path, newest: Path) -> None:
-    """Rename checkpoints that are newer than the newest intact one: the run will write these steps again."""
+    """Rename damaged checkpoints newer than the newest intact one; the run will write these steps again."""
     found = checkpoints(folder)
     for path in found[found.index(newest) + 1 :]:
         os.replace(path, path.with_name(f"{path.name}.damaged"))
 
 
 def remove_unfinished(folder: Path) -> None:
-    """Remove temporary files of checkpoints that killed processes left."""
+    """Remove temporary checkpoint files that killed processes left behind."""
     for path in folder.glob(".*.unfinished"):
         with contextlib.suppress(FileNotFoundError):
             path.unlink()

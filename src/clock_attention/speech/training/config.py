@@ -27,52 +27,52 @@ class TrainingConfig(Section):
     seed: int = 0
     steps: PositiveInt = 100_000
     batch_size: PositiveInt = 48  # utterances over all processes
-    batch_frames: Annotated[int, Field(ge=0)] = 0  # at most so many frames with padding, likewise; 0: no limit
-    longest_tokens: Annotated[int, Field(ge=0)] = 0  # utterances with more are left out, of validation too; 0: none are
-    # Short utterances are easier to align: training starts with this share, the shortest, and has grown to all of them
-    # after so many steps.
+    batch_frames: Annotated[int, Field(ge=0)] = 0  # limit on frames, padding included, over all processes; 0: no limit
+    longest_tokens: Annotated[int, Field(ge=0)] = 0  # longer utterances are left out, in validation, too; 0: no limit
+    # Short utterances are easier to align: training starts with this share of the utterances, the shortest ones, and
+    # grows it to all of them over `short_steps` steps.
     short_share: Annotated[float, Field(gt=0, le=1)] = 1.0
     short_steps: Annotated[int, Field(ge=0)] = 0
     learning_rate: PositiveFloat = 1e-4
     schedule: Literal["constant", "cosine"] = "constant"
     warmup_steps: Annotated[int, Field(ge=0)] = 0
-    final_rate: Annotated[float, Field(ge=0, le=1)] = 0.02  # of the learning rate, where the cosine ends
+    final_rate: Annotated[float, Field(ge=0, le=1)] = 0.02  # share of the learning rate at the end of the cosine
     betas: tuple[float, float] = (0.9, 0.999)
     weight_decay: Annotated[float, Field(ge=0)] = 0.01
-    # Of the learning rate, for a learned logit_scale: Adam moves a scalar by about its learning rate per step, and
-    # sharp alignments need values well above 10.
+    # Factor on the learning rate for a learned logit_scale: Adam moves a scalar by about its learning rate per step,
+    # and sharp alignments need values well above 10.
     logit_scale_rate: PositiveFloat = 1.0
-    clip: Annotated[float, Field(ge=0)] = 1.0  # gradient norm; 0: none
-    freeze: str = ""  # parts of the model that do not learn: "encoder" or "encoder, timing"
+    clip: Annotated[float, Field(ge=0)] = 1.0  # maximum gradient norm; 0: no clipping
+    freeze: str = ""  # parts of the model that are not trained: "encoder" or "encoder, timing"
     ema: Share = 0.0  # decay of the averaged weights; 0: none
     # Weight of the loss that brings causal clocks to 1 at the last frame.
     end_of_clock: Annotated[float, Field(ge=0)] = 0.1
     # Scheduled sampling (autoregressive decoding): in each utterance, a random share of the true previous frames, up to
-    # this one, is replaced by the model's own prediction of them. Costs one more forward pass.
+    # this value, is replaced by the model's own predictions. Costs one more forward pass.
     scheduled_sampling: Annotated[float, Field(ge=0, le=1)] = 0.0
     # Time-warped L1 (parallel decoding): from step `warped_from` on, this share of the L1 pairs predicted frames with
     # true ones along the best monotone path, at most `timing_slack` frames off (warping.py). The rest keeps the timing.
     warped_share: Annotated[float, Field(ge=0, le=1)] = 0.0
     warped_from: Annotated[int, Field(ge=0)] = 0
     timing_slack: PositiveInt = 12
-    # Models that learn along an alignment: weights of the losses beside L1. Pitch is in standard deviations of log F0,
+    # Models that learn along an alignment: weights of the losses besides L1. Pitch is in standard deviations of log F0,
     # durations in log frames.
     duration_weight: Annotated[float, Field(ge=0)] = 0.3
     energy_weight: Annotated[float, Field(ge=0)] = 0.1
     pitch_weight: Annotated[float, Field(ge=0)] = 0.3
     voicing_weight: Annotated[float, Field(ge=0)] = 0.3
     # This share of the utterances is decoded with the predicted energies, as in synthesis, the others with the true
-    # ones: a decoder that only knows true energies leaves the level and shape of a sound to them.
+    # ones: a decoder that only sees true energies relies on them for the level and shape of a sound.
     predicted_energy: Annotated[float, Field(ge=0, le=1)] = 0.0
-    # Likewise: weight of the distance of mel cepstra, the shape of the spectrum, beside L1; 0: none.
+    # Also along an alignment: weight of the mel-cepstral distance (spectral shape), in addition to L1; 0: none.
     cepstral_weight: Annotated[float, Field(ge=0)] = 0.0
-    flow_weight: Annotated[float, Field(ge=0)] = 1.0  # where the model has a flow decoder
-    # Likewise: a discriminator of mel patches from so many steps on; 0: none.
+    flow_weight: Annotated[float, Field(ge=0)] = 1.0  # if the model has a flow decoder
+    # Also along an alignment: a discriminator of mel patches from step `adversarial_from` on; weight 0: none.
     adversarial_weight: Annotated[float, Field(ge=0)] = 0.0
     adversarial_from: Annotated[int, Field(ge=0)] = 0
     feature_weight: Annotated[float, Field(ge=0)] = 0.1
     discriminator_rate: PositiveFloat = 3e-4
-    # Time-stretch: this share of the utterances gets a length between these factors of its own.
+    # Time-stretch: this share of the utterances has its length multiplied by a factor between these two.
     stretch_share: Annotated[float, Field(ge=0, le=1)] = 0.0
     stretch_shortest: PositiveFloat = 0.5
     stretch_longest: PositiveFloat = 1.7
@@ -86,7 +86,7 @@ class TrainingConfig(Section):
     @model_validator(mode="before")
     @classmethod
     def _current_names(cls, table: Any) -> Any:
-        """Runs, voices and presets of 0.1 have the old names."""
+        """Accept the former option names, which runs, voices and presets of version 0.1 have."""
         return {FORMER_NAMES.get(key, key): value for key, value in table.items()} if isinstance(table, dict) else table
 
     @model_validator(mode="after")
@@ -103,7 +103,7 @@ class RunConfig(Section):
     training: TrainingConfig = TrainingConfig()
 
     def changed(self, assignments: Iterable[str]) -> RunConfig:
-        """With `key=value` or `section.key=value` applied; values as in TOML, quotes around words optional."""
+        """A copy with `key=value` or `section.key=value` applied; values as in TOML, quotes around words optional."""
         tables = self.model_dump()
         for assignment in assignments:
             section, key, value = self._parse(assignment)
@@ -132,7 +132,7 @@ class RunConfig(Section):
 
 
 def validated(tables: dict[str, Any], source: str = "") -> RunConfig:
-    """The configuration of a run from tables, or an error that names the key and its source."""
+    """The configuration of a run from TOML tables, or an error that names the key and its source."""
     try:
         return RunConfig.model_validate(tables)
     except ValidationError as error:
@@ -146,7 +146,7 @@ def preset_names() -> list[str]:
 
 
 def load_preset(name: str) -> RunConfig:
-    """One of the presets in the package, or the path of a TOML file."""
+    """Load a training preset, given the name of one in the package or the path of a TOML file."""
     if name.endswith(".toml"):
         try:
             text = Path(name).read_text("utf-8")

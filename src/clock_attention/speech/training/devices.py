@@ -1,4 +1,4 @@
-"""Where a training runs: CPU or GPU, how many processes, in which precision."""
+"""Devices for a training run: CPU or GPU, number of processes, precision."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from lightning_fabric import Fabric
 def launched_fabric(
     accelerator: str = "auto", devices: int = 1, nodes: int = 1, precision: str | None = None
 ) -> Fabric:
-    """Fabric launched on the devices there are: a GPU, in bf16 if it can, with DDP where there are several."""
+    """Launch Fabric for training: on a GPU if available, in bf16 if supported, with DDP for several devices."""
     cuda = accelerator in ("cuda", "gpu") or (accelerator == "auto" and torch.cuda.is_available())
     fabric = Fabric(
         accelerator="cuda" if cuda else "cpu" if accelerator == "auto" else accelerator,

@@ -1,7 +1,7 @@
 """The training loop, on Lightning Fabric: the same for CPU, GPU and several machines.
 
 Everything random (order, time-stretch, dropout) is drawn from the seed and the step, so a checkpoint holds no
-generator state and a resumed run is bit for bit the run that never stopped.
+generator state, and a resumed run matches an uninterrupted one bit for bit.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ logger = logging.getLogger(__name__)
 
 
 class NonFiniteLossError(RuntimeError):
-    """The loss or its gradient is not a number: training stops before the weights are updated."""
+    """The training loss or its gradient is not finite: training stops before the weights are updated."""
 
 
 class Trainer:
@@ -73,13 +73,13 @@ class Trainer:
         self.model, self.optimizer = fabric.setup(self.module, optimizer)
         self.recipe.setup(fabric)
         self.average = moving_average(self.module, training.ema) if training.ema else None
-        self.step = 0  # steps done
-        self.seconds = [0.0, 0.0]  # of training so far, over all sessions: wall time and CPU time
+        self.step = 0  # completed steps
+        self.seconds = [0.0, 0.0]  # training time so far, over all sessions: wall time and CPU time
         self.best = math.inf
         self.window = self.empty_window()
 
     def empty_window(self) -> list[float]:
-        """Steps, losses and gradient norm since the last row of the log."""
+        """Zeroed sums of steps, losses and gradient norm since the last row of the log."""
         return [0.0] * (len(self.recipe.columns) + 2)
 
     def save(self, *, best: bool = False) -> None:
@@ -96,7 +96,7 @@ class Trainer:
         checkpoint.save(self.fabric, self.run / "checkpoints", state, best=best)
 
     def resume(self) -> Path:
-        """Continue from the newest intact checkpoint, whose path is returned."""
+        """Continue from the newest intact checkpoint; returns its path."""
         path, state = checkpoint.read_newest(self.run)
         try:
             self.module.load_state_dict(state["model"])
@@ -112,13 +112,13 @@ class Trainer:
         return path
 
     def train_step(self) -> tuple[float, int]:
-        """One step: the batch's L1 and its number of utterances."""
+        """Do one training step; returns the batch's L1 and its number of utterances."""
         training = self.config.training
         plan, batch = self.prefetch.take(self.step)
         for group in self.optimizer.param_groups:
             group["lr"] = group["rate"] * learning_rate(training, self.step)
         torch.manual_seed(step_seed(training.seed, self.step, self.fabric.global_rank))
-        # Fabric's DDP averages gradients over processes; these losses are shares of a sum.
+        # Fabric's DDP averages gradients over processes, but these losses are shares of a sum.
         loss, values = self.recipe.losses(self.model, batch, plan, self.step)
         loss = loss * self.fabric.world_size
         whole = self.summed(values.detach())
@@ -146,7 +146,7 @@ class Trainer:
 
     @property
     def scaled_gradients(self) -> bool:
-        """fp16 loss scaling overflows now and then by design; the scaler skips such steps."""
+        """Whether fp16 loss scaling is on: it overflows now and then by design, and the scaler skips such steps."""
         return getattr(self.fabric._precision, "scaler", None) is not None
 
     def require_finite(self, value: float, what: str, plan: Plan) -> None:
@@ -200,15 +200,15 @@ def train(
 
     Args:
         config: preset with the user's changes; `symbols` and `mels` are taken from the corpus.
-        store: a feature store, or anything with its methods.
+        store: a feature store, or any object with its interface.
         run: the folder to write to.
-        start: a voice whose weights a new run begins with.
+        start: a voice whose weights a new run starts from.
         fabric: a launched Fabric; None trains in this process on the CPU.
         resume: continue from the newest checkpoint in `run`, if there is one.
-        max_steps, max_minutes: of this session; the schedule is not shortened by them.
+        max_steps, max_minutes: limits of this session; they do not shorten the schedule.
     """
     fabric = fabric or Fabric(accelerator="cpu", devices=1)
-    recipe_for(config, store)  # refuses a corpus that does not suit the model, before anything is written
+    recipe_for(config, store)  # raises for a corpus that does not suit the model, before anything is written
     with one_training(run, fabric):
         trainer = started(config, store, run, fabric, resume, quiet, start)
         last = trainer.config.training.steps
@@ -220,7 +220,7 @@ def train(
 
 @contextmanager
 def one_training(run: Path, fabric: Fabric) -> Iterator[None]:
-    """Lock the training run's folder: the first process takes the lock; all fail if it cannot."""
+    """Lock the training run's folder: the first process takes the lock; all processes fail if it cannot."""
     with ExitStack() as stack:
         fault: OSError | None = None
         if fabric.is_global_zero:
@@ -243,7 +243,7 @@ def started(
     quiet: bool,
     start: Start | None = None,
 ) -> Trainer:
-    """A training run, new or continued from its newest intact checkpoint; its folder says what it is."""
+    """Start a training run, or continue it from its newest intact checkpoint; `run.json` describes it."""
     description = RunDescription.of(config, store)
     folder = run / "checkpoints"
     existing = checkpoint.checkpoints(folder)
@@ -268,13 +268,13 @@ def started(
         trainer.usage.report(description.config.training.longest_tokens, quiet)
         if trainer.new_symbols:
             logger.warning(
-                "symbols that the first voice did not have begin untrained: %s", " ".join(trainer.new_symbols)
+                "symbols that the starting voice did not have begin untrained: %s", " ".join(trainer.new_symbols)
             )
     return trainer
 
 
 def loop(trainer: Trainer, last: int, seconds: float, quiet: bool) -> None:
-    """The training loop: steps, log rows, validation, checkpoints until step `last`, the time limit or a signal."""
+    """The training loop: steps, logging, validation, checkpoints until step `last`, the time limit or a signal."""
     training, fabric = trainer.config.training, trainer.fabric
     leader = fabric.is_global_zero
     log = RunLog(trainer.run, trainer.step, trainer.recipe.columns, trainer.recipe.measures) if leader else None
@@ -299,7 +299,7 @@ def loop(trainer: Trainer, last: int, seconds: float, quiet: bool) -> None:
                     row = trainer.log_row() | {"utterances_per_second": reporter.speed} | row
                     if log:
                         log.write(row)
-                # One process decides by its own clock, and all do the same.
+                # One process decides by its own clock, and all others follow.
                 due = now - saved_at > 60 * training.checkpoint_minutes
                 wishes = fabric.broadcast([due, stop.asked or now - begun > seconds])
                 if best or wishes[0]:
@@ -337,17 +337,17 @@ def learning_rate(training: TrainingConfig, step: int) -> float:
 
 
 def step_seed(seed: int, step: int, rank: int) -> int:
-    """The training loop's seed of one step on one process."""
+    """The training loop's random seed for one step on one process."""
     return int(np.random.SeedSequence((seed, step, rank)).generate_state(1, np.uint64)[0] >> 1)
 
 
 def within(store: Corpus, items: Sequence[int], longest: int) -> list[int]:
-    """For the training loop: the utterances that have at most so many tokens; 0: all."""
+    """Select utterances of at most `longest` tokens for the training loop; 0 selects all."""
     return [item for item in items if not longest or len(store.utterances[item].tokens) <= longest]
 
 
 class Stopwatch:
-    """The training loop's stopwatch: adds wall time and CPU time of its block, without validation."""
+    """The training loop's stopwatch: adds up the wall time and CPU time of its blocks, without validation."""
 
     def __init__(self, totals: list[float]) -> None:
         self.totals = totals
@@ -361,7 +361,7 @@ class Stopwatch:
 
 
 class PoliteStop:
-    """Stops the training loop: SIGTERM and the first Ctrl-C end it after the current step, with a checkpoint."""
+    """Graceful stop: SIGTERM or the first Ctrl-C ends the training loop after the current step, with a checkpoint."""
 
     def __init__(self) -> None:
         self.asked = False

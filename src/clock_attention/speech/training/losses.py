@@ -20,24 +20,24 @@ class Losses(NamedTuple):
     end: Tensor
 
     def total(self, end_weight: float) -> Tensor:
-        # The length model shares no parameter with the rest, so its weight changes nothing.
+        # The length model shares no parameters with the rest, so a weight would change nothing.
         return self.mel + self.length + end_weight * self.end
 
 
 def losses(
     prediction: Prediction, batch: Batch, *, all_frames: int, all_items: int, warped_share: float = 0.0, slack: int = 1
 ) -> Losses:
-    """Training losses: what one process's share of a batch adds.
+    """Training losses of one process's share of a batch.
 
     Args:
-        all_frames, all_items: of the whole batch over all processes: every frame then weighs the same.
-        warped_share: of the L1 that is taken along the best path in time, at most `slack` frames off.
+        all_frames, all_items: of the whole batch over all processes, so that every frame has the same weight.
+        warped_share: share of the L1 that is computed along the best path in time, at most `slack` frames off.
     """
     targets = [(1 - warped_share, batch.mel)]
     if warped_share:
         targets.append((warped_share, warped(prediction.mel, batch.mel, batch.frames, slack)))
     predicted = [prediction.mel]
-    if prediction.rough is not prediction.mel:  # a postnet's input is held to the target too
+    if prediction.rough is not prediction.mel:  # a postnet's input is compared with the target, too
         predicted.append(prediction.rough)
     errors = [share * mel_error(mel, target, batch.frames)[0] for share, target in targets for mel in predicted]
     error = torch.stack(errors).sum() / len(predicted)
@@ -49,7 +49,7 @@ def losses(
 
 
 def mel_error(predicted: Tensor, mel: Tensor, frames: Tensor) -> tuple[Tensor, Tensor]:
-    """Training loss of the mel: Σ |difference| over valid frames, and how many values that is."""
+    """Training loss of the mel: Σ |difference| over valid frames, and the number of values."""
     padding = past_end(frames, mel.shape[1])[..., None]
     difference = predicted[:, : mel.shape[1]].float() - mel
     return difference.masked_fill(padding, 0.0).abs().sum(), frames.sum() * mel.shape[-1]

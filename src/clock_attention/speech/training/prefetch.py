@@ -1,4 +1,4 @@
-"""The next batch is loaded while the device computes this one."""
+"""Prefetching for training: loads the next batch while the device computes the current one."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from clock_attention.speech.training.batching import Batches, Plan
 
 
 class Prefetch:
-    """Batches by step, the next one loaded ahead in a thread.
+    """Training batches by step; the next one is prefetched in a thread.
 
-    What a batch contains depends on the seed and the step alone, so loading ahead changes nothing but the time, and a
-    resumed run sees the same batches. On the CPU loading would compete with the step itself, so it is off there.
+    The contents of a batch depend only on the seed and the step, so prefetching only saves time, and a resumed run sees
+    the same batches. On the CPU, loading would compete with the training step, so prefetching is off there.
     """
 
     def __init__(
@@ -35,7 +35,7 @@ class Prefetch:
             self._next = self._start(step, self._pool.submit)
         _, plan, loading = self._next
         batch = loading.result()
-        # Planning stays in this thread: the log asks the same object for the epoch.
+        # Planning stays in this thread, because the log queries the same object for the epoch.
         self._next = self._start(step + 1, self._pool.submit)
         return plan, batch.to(self.device)
 
@@ -45,7 +45,7 @@ class Prefetch:
 
     def _load(self, plan: Plan) -> Any:
         batch = self.batches.load(plan.share(self.rank, self.world))
-        # Pinned memory is what lets `non_blocking` copies overlap with computing.
+        # `non_blocking` copies only overlap with computation if memory is pinned.
         return type(batch)(*(tensor.pin_memory() for tensor in batch)) if self.device.type == "cuda" else batch
 
     def close(self) -> None:

@@ -18,7 +18,7 @@ PLAIN_SECONDS = 30.0
 
 
 class RunLog:
-    """`log.csv` and TensorBoard events. Rows after the step resumed from are dropped: they will be written again."""
+    """Training log: `log.csv` and TensorBoard events; on resume, rows after the resumed step are dropped."""
 
     def __init__(self, run: Path, step: int, losses: Sequence[str], measures: Sequence[str]) -> None:
         from torch.utils.tensorboard import SummaryWriter
@@ -47,18 +47,18 @@ class RunLog:
 
 
 def log_columns(losses: Sequence[str], measures: Sequence[str]) -> tuple[str, ...]:
-    """Columns of the training log `log.csv`: when, what was minimised, how fast, and what validation found."""
+    """Columns of the training log `log.csv`: step and time, losses, speed, and validation measures."""
     when = ("step", "epoch", "seconds", "cpu_seconds", "learning_rate")
     return (*when, *losses, "gradient_norm", "utterances_per_second", *measures)
 
 
 def short(value: float) -> str:
-    """A number in the training log."""
+    """Format a number for the training log."""
     return str(value) if isinstance(value, int) else f"{value:.6g}"
 
 
 def read_log(path: Path) -> list[dict[str, str]]:
-    """Rows of a run's log, without an incomplete last line of a killed process."""
+    """Rows of a run's log, without the incomplete last line that a killed process may leave."""
     if not path.exists():
         return []
     with open(path, newline="", encoding="utf-8") as file:
@@ -66,7 +66,7 @@ def read_log(path: Path) -> list[dict[str, str]]:
 
 
 class Reporter:
-    """Progress on the terminal: utterances per second and time left."""
+    """Training progress on the terminal: utterances per second and time left."""
 
     def __init__(self, step: int, steps: int, quiet: bool = False) -> None:
         self.console = Console(emoji=False)
@@ -111,6 +111,6 @@ class Reporter:
 
 
 def print_plain(console: Console, line: str) -> None:
-    """Print a plain line of training progress, where there is no terminal."""
+    """Print a plain line of training progress, for output that is not a terminal."""
     console.print(line, markup=False, highlight=False, soft_wrap=True)
     console.file.flush()

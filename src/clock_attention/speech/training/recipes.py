@@ -1,4 +1,4 @@
-"""What differs between the two acoustic models in training: batches, losses, validation, pictures."""
+"""Training recipes, which differ between the two acoustic models: batches, losses, validation, figures."""
 
 from __future__ import annotations
 
@@ -24,26 +24,26 @@ from clock_attention.speech.training.validation import MEASURES, draw_aligned, d
 
 
 class Recipe(ABC):
-    """One for each acoustic model. Everything random in it is a function of the seed and the step."""
+    """Training recipe of one acoustic model; everything random in it is a function of the seed and the step."""
 
-    columns: tuple[str, ...]  # of the log, one for each value that `losses` returns
-    measures: tuple[str, ...]  # of the log, what `validate` returns
-    unclipped: tuple[str, ...] = ()  # children whose gradients do not count towards the clipped norm
+    columns: tuple[str, ...]  # log columns, one for each value that `losses` returns
+    measures: tuple[str, ...]  # log columns for the results of `validate`
+    unclipped: tuple[str, ...] = ()  # child modules whose gradients do not count towards the clipped norm
 
     def __init__(self, config: RunConfig, store: Corpus) -> None:
         self.config, self.store = config, store
 
     @abstractmethod
     def build(self) -> nn.Module:
-        """The model with its initial weights."""
+        """Build the model with its initial weights."""
 
     @abstractmethod
     def collate(self, plan: Plan) -> Any:
-        """The tensors of a plan, with a method `to(device)`."""
+        """Load the tensors of a plan; the result has a method `to(device)`."""
 
     @abstractmethod
     def losses(self, model: nn.Module, batch: Any, plan: Plan, step: int) -> tuple[Tensor, Tensor]:
-        """What one process's share of a batch adds to the loss, and the values for the log; `plan` is the whole."""
+        """Loss of one process's share of a batch, and the values for the log; `plan` is of the whole batch."""
 
     @abstractmethod
     def validate(self, fabric: Fabric, model: nn.Module, items: list[int]) -> dict[str, float]:
@@ -51,26 +51,26 @@ class Recipe(ABC):
 
     @abstractmethod
     def objective(self, measures: dict[str, float], step: int) -> float:
-        """What the best checkpoint is lowest in."""
+        """The value by which the best checkpoint is chosen; lower is better."""
 
     @abstractmethod
     def draw(self, model: nn.Module, items: list[int], folder: Path, step: int, device: torch.device) -> None:
-        """One picture an item."""
+        """Draw one figure per item."""
 
     def setup(self, fabric: Fabric) -> None:
-        """Further networks that train along, put on their devices."""
+        """Set up further networks that are trained together with the model, on their devices."""
         self.fabric = fabric
 
     def state(self) -> dict[str, Any]:
-        """What a checkpoint needs besides the model."""
+        """State that a checkpoint needs besides the model."""
         return {}
 
     def load_state(self, state: dict[str, Any]) -> None:  # noqa: B027  # most have none
-        """Continue from a checkpoint."""
+        """Restore this state from a checkpoint."""
 
 
 class AttentionRecipe(Recipe):
-    """The paper's model: L1, the utterance's length, and where causal clocks end."""
+    """Training recipe of the paper's model: L1, the utterance's length, and the end of causal clocks."""
 
     columns = ("train_l1", "length_loss", "end_loss")
     measures = ("valid_l1", "valid_warped_l1", "length_error", *(f"align_{name}" for name in MEASURES))
@@ -117,8 +117,8 @@ class AttentionRecipe(Recipe):
     def sampled(self, model: nn.Module, batch: Batch, most: float) -> Tensor:
         """Scheduled sampling: the target with some decoder steps replaced by the model's own prediction of them.
 
-        The prediction is one more parallel, teacher-forced pass (Mihaylova and Martins, 2019). Whole steps are
-        replaced: a true frame within a step would give the others away. The share is drawn for each item, up to `most`.
+        The prediction takes one more parallel, teacher-forced pass (Mihaylova and Martins, 2019). Whole steps are
+        replaced: a true frame within a step would give the others away. Each item's share is drawn from 0 to `most`.
         """
         predicted = model(batch.tokens, batch.token_lengths, batch.frames, batch.mel).mel
         predicted = predicted[:, : batch.mel.shape[1]]
@@ -143,7 +143,7 @@ class AttentionRecipe(Recipe):
 
 
 class AlignedRecipe(Recipe):
-    """The model that learns along an alignment: L1 and prosody, later also a discriminator of mel patches."""
+    """Training recipe of the aligned model: L1 and prosody, later also a discriminator of mel patches."""
 
     columns: tuple[str, ...] = (
         "train_l1",
@@ -252,7 +252,7 @@ class AlignedRecipe(Recipe):
         self.optimizer.zero_grad()
         self.fabric.backward(self.discriminator.discriminator_loss(real, fake))
         self.optimizer.step()
-        # Not through Fabric's wrapper: DDP would wait for gradients of weights, and here they have none.
+        # Not through Fabric's wrapper: DDP would wait for gradients of the weights, which get none here.
         adversarial, features = self.discriminator.module.generator_losses(real, fake)
         share = len(batch.frames) / len(plan.items)
         return share * adversarial, share * features
@@ -275,7 +275,7 @@ class AlignedRecipe(Recipe):
         return {name: value / count for name, value, count in zip(self.measures, sums, counts, strict=True)}
 
     def objective(self, measures: dict[str, float], step: int) -> float:
-        # L1 prefers the blurred mel of the time before the discriminator: from there on, later is better.
+        # L1 prefers the blurred mel from before the discriminator started: from there on, later is better.
         if self.config.training.adversarial_weight and step > self.config.training.adversarial_from:
             return -float(step)
         return measures["valid_l1"]

@@ -1,7 +1,7 @@
-"""Starting from a voice instead of from nothing: the weights of one model for the corpus of another speaker.
+"""Transfer learning: starts training for another speaker's corpus from the weights of an existing voice.
 
 Mel, pitch and energy are standardised with each corpus's own statistics, and the weights predict standardised values.
-They are taken over as they are, so the new speaker's mean spectrum, range and pitch are there before the first step.
+They are reused unchanged, so the new speaker's mean spectrum, range and pitch are right before the first step.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from clock_attention.speech.model.aligned import SPEAKERS, one_speaker
 from clock_attention.speech.model.config import AlignedConfig, ModelConfig
 
 STRESS = "ˈˌ"
-FROM_CORPUS = {"symbols", "mels", "boundaries", "speakers"}  # options of a model that its corpus decides
-FREE = {"dropout", "attention_dropout", "prenet_dropout"}  # that change no shape
-FLOW = {"flow_layers", "flow_width", "flow_noise"}  # of a decoder that can be added to a model without one
+FROM_CORPUS = {"symbols", "mels", "boundaries", "speakers"}  # model options that are determined by the corpus
+FREE = {"dropout", "attention_dropout", "prenet_dropout"}  # model options that do not affect shapes
+FLOW = {"flow_layers", "flow_width", "flow_noise"}  # options of a decoder that can be added to a model without one
 
 
 @dataclass(frozen=True)
 class Start:
-    """What transfer from a voice starts with: its model, the language it speaks, and its weights."""
+    """Starting point for transfer from a voice: its model options, the language it speaks, and its weights."""
 
     name: str
     model: ModelConfig | AlignedConfig
@@ -32,7 +32,7 @@ class Start:
     weights: Mapping[str, Tensor]
 
     def require_compatible(self, model: ModelConfig | AlignedConfig, language: Language) -> None:
-        """Refuse a model of another shape, and a corpus with another kind of mel."""
+        """Raise if the model has another shape or the corpus another mel definition."""
         if type(model) is not type(self.model):
             raise ValueError(
                 f"{self.name} is a model of the kind {self.model.architecture!r}, this configuration of the kind "
@@ -52,13 +52,13 @@ class Start:
     def initialise(self, model: nn.Module, language: Language) -> list[str]:
         """Load the weights into a model for another corpus; returns the symbols that are new to them.
 
-        A new symbol begins like the same phoneme with another stress where there is one, else at random. A speaker of
-        the same name goes on; a new one begins as the mean of the speakers that there are.
+        A new symbol starts as the same phoneme with another stress if there is one, otherwise at random. A speaker of
+        the same name is kept; a new one starts as the mean of the existing speakers.
         """
         weights = {name: tensor.float() for name, tensor in self.weights.items()}
         weights = self._for_speakers(weights, language, model.state_dict())
         rows, new = symbol_rows(self.language.symbols, language.symbols)
-        table = model.get_parameter("embedding.weight").detach().clone()  # rows that stay are random
+        table = model.get_parameter("embedding.weight").detach().clone()  # rows that are not replaced stay random
         former = weights["embedding.weight"]
         for place, row in enumerate(rows):
             if row is not None:
@@ -74,7 +74,7 @@ class Start:
     def _for_speakers(
         self, weights: dict[str, Tensor], language: Language, fresh: Mapping[str, Tensor]
     ) -> dict[str, Tensor]:
-        """Weights for the speakers of another corpus; `fresh` are those of a model for it."""
+        """Adapt the weights to the speakers of another corpus; `fresh` are the weights of a new model for it."""
         table = weights.get(SPEAKERS)
         if table is None:
             return weights | ({SPEAKERS: fresh[SPEAKERS].detach().clone()} if SPEAKERS in fresh else {})
@@ -87,10 +87,10 @@ class Start:
     def blended(
         self, weights: Mapping[str, Tensor], model: nn.Module, language: Language, share: float
     ) -> dict[str, Tensor]:
-        """`share` of a fine-tuned model's weights and the rest of these, as they were before its first step.
+        """Interpolate between these weights, as before the first step, and `share` of a fine-tuned model's weights.
 
-        A short fine-tuning learns a speaker and forgets some pronunciation; between the two sets of weights
-        both are there (Wortsman et al., 2022). Rows of new symbols stay as they were learned. `model` is overwritten.
+        A short fine-tuning learns a speaker and forgets some pronunciation; between the two sets of weights there is
+        both (Wortsman et al., 2022). Rows of new symbols are kept as learned. `model` is overwritten.
         """
         new = self.initialise(model, language)
         before = model.state_dict()
@@ -102,7 +102,7 @@ class Start:
 
 
 def symbol_rows(former: Sequence[str], symbols: Sequence[str]) -> tuple[list[int | None], list[str]]:
-    """Transfer of symbols: for each the row of the old embedding, None where there is none; and the new symbols."""
+    """Transfer of symbols: each symbol's row in the old embedding, or None; and the symbols that are new."""
     known = {symbol: place for place, symbol in enumerate(former)}
     plain: dict[str, int] = {}
     for place, symbol in enumerate(former):
@@ -112,9 +112,9 @@ def symbol_rows(former: Sequence[str], symbols: Sequence[str]) -> tuple[list[int
 
 
 def freeze(model: nn.Module, parts: str) -> list[str]:
-    """For transfer: stop named parts from learning, "encoder" or "encoder, timing"; returns those modules.
+    """Freeze named parts of a model for transfer, such as "encoder, timing"; returns the names of the frozen modules.
 
-    A part is a module of the model with those that carry its name: "timing" is timing and timing_output.
+    A part is a module of the model and those prefixed with its name: "timing" means timing and timing_output.
     """
     children = [name for name, _ in model.named_children()]
     frozen: list[str] = []

@@ -1,4 +1,4 @@
-"""How much of a corpus a run learns from: what is left out is counted, printed and stored with the run."""
+"""How much of a corpus a training run uses: skipped utterances are counted, reported and stored with the run."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from clock_attention.speech.training.progress import print_plain
 
 logger = logging.getLogger(__name__)
 
-MOST_UNUSED = 0.05  # a larger share left out is a warning
+MOST_UNUSED = 0.05  # leaving out a larger share causes a warning
 
 
 class Usage(BaseModel):
-    """Usage of a corpus by a run: utterances and hours of the splits, used and there. Part of `run.json`."""
+    """Usage of a corpus by a run: utterances and hours of each split, used and available. Part of `run.json`."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -48,14 +48,14 @@ class Usage(BaseModel):
 
     @property
     def unused_share(self) -> float:
-        """Of the training utterances or of their hours, whichever is more."""
+        """Unused share of the training utterances or of their hours, whichever is larger."""
         return max(
             1 - self.train / max(1, self.all_train),
             1 - self.train_hours / self.all_train_hours if self.all_train_hours else 0.0,
         )
 
     def report(self, longest: int, quiet: bool = False) -> None:
-        """Say how much is used; warn where more than a little is not, and where nothing is left to validate on."""
+        """Report how much is used; warn if a considerable share is not, or if nothing is left for validation."""
         if not quiet:
             line = f"training on {self.train} of {self.all_train} utterances ({self.train_hours:.2f} h of "
             line += f"{self.all_train_hours:.2f} h), validating on {self.valid} of {self.all_valid}"

@@ -31,9 +31,9 @@ MEASURES = ("skipped", "repeated", "expected_violations", "coverage", "focus", "
 def validate(
     fabric: Fabric, model: SpeechModel, store: Features, items: list[int], config: RunConfig
 ) -> dict[str, float]:
-    """Validation: L1, plain and along the best path in time, over all items, shared among the processes.
+    """Validation: L1, plain and along the best path in time, over all items, which the processes share.
 
-    Alignment measures over the first few, on the first process.
+    The first process adds alignment measures of the first few items.
     """
     totals = torch.zeros(5, dtype=torch.float64)  # absolute error, warped, values, length error, utterances
     size = max(1, config.training.batch_size // fabric.world_size)
@@ -72,7 +72,7 @@ def align(model: SpeechModel, store: Features, items: list[int], fabric: Fabric)
 
 
 def matrices(model: SpeechModel, weights: Tensor, frames: Tensor, tokens: Tensor) -> list[FloatArray]:
-    """For validation: the attention of each item's most diagonal head, over all layers; the end token counts."""
+    """Attention of each item's most diagonal head over all layers, for validation; the end token is included."""
     steps = model.steps(frames)
     return attention_matrices(weights.float(), steps, tokens + model.config.autoregressive, heads="diagonal")
 
@@ -80,7 +80,7 @@ def matrices(model: SpeechModel, weights: Tensor, frames: Tensor, tokens: Tensor
 def draw_validation(
     model: SpeechModel, store: Features, items: list[int], folder: Path, step: int, device: torch.device
 ) -> None:
-    """Validation's figures, one PNG per item: every layer's attention, the predicted and the true mel."""
+    """Draw validation figures, one PNG per item: every layer's attention, the predicted and the true mel."""
     folder.mkdir(parents=True, exist_ok=True)
     for plan in in_order(store, items, 1):
         batch = collate(store, plan).to(device)
@@ -92,7 +92,7 @@ def draw_validation(
 
 
 def draw_aligned(model: AlignedModel, batch: AlignedBatch, name: str, folder: Path, step: int) -> None:
-    """Validation's figure of the aligned model, a batch of one: where frames read the text, both mels."""
+    """Draw the aligned model's validation figure for a batch of one: where frames read the text, and both mels."""
     folder.mkdir(parents=True, exist_ok=True)
     with evaluating(model):
         prediction = model(*batch.inputs, speakers=batch.speakers)
@@ -104,7 +104,7 @@ def draw_aligned(model: AlignedModel, batch: AlignedBatch, name: str, folder: Pa
 def save_picture(
     folder: Path, name: str, step: int, layers: list[NDArray[Any]], predicted: Tensor, target: Tensor
 ) -> None:
-    """A figure of validation: attention of each layer (T, steps), and two mels (S, M)."""
+    """Save a validation figure: attention of each layer (T, steps), and two mels (S, M)."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -125,13 +125,13 @@ def save_picture(
 
 
 def safe_name(name: str) -> str:
-    """An utterance's id as the name of a validation figure."""
+    """An utterance's id as a safe file name for a validation figure."""
     return "".join(character if character.isalnum() or character in "-_" else "_" for character in name)
 
 
 @contextmanager
 def evaluating(model: nn.Module) -> Iterator[None]:
-    """For validation: evaluation mode without gradients; restores the mode afterwards."""
+    """Evaluation mode without gradients, for validation; restores the previous mode afterwards."""
     training = model.training
     model.eval()
     try:

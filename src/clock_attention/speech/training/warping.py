@@ -1,9 +1,9 @@
-"""Which true frame each predicted frame is compared with, when timing may be off by a few frames.
+"""Time warping for the L1 loss: matches predicted frames to true frames whose timing may be off by a few frames.
 
 A parallel decoder knows the length of an utterance but not the position of each phoneme. Its clocks are exact at both
 ends and uncertain between them, like a Brownian bridge: the longer the utterance, the larger the variance. A plain L1
 loss is minimised by the median over all possible timings, which is blurred. L1 along the best monotone path rewards
-sharp frames; the remaining share of plain L1 keeps the timing.
+sharp frames; the remaining share of plain L1 preserves the timing.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from torch import Tensor
 
 from clock_attention.speech.model.transformer_model import past_end
 
-# Cost of a path that moves by one frame against the target, in units of the mean absolute error of a frame.
+# Cost of changing the path's offset by one frame, in units of the mean absolute error of a frame.
 CHANGE = 0.1
 
 
 def warped(predicted: Tensor, mel: Tensor, frames: Tensor, slack: int) -> Tensor:
-    """The target warped in time: frame s is the true frame s + offset(s) that the best path compares prediction s with.
+    """The target warped in time: frame s is the true frame s + offset(s) that the best path matches to prediction s.
 
     Args:
-        predicted: (B, S or more, M), of which no gradient is taken.
+        predicted: (B, S or more, M); no gradient flows through it.
         mel: the target (B, S, M).
         frames: how many of them are valid (B,).
-        slack: by how many frames a path may be off; it begins and ends with 0 and moves by at most 1 a frame.
+        slack: largest offset of a path in frames; it starts and ends with 0 and changes by at most 1 per frame.
     """
     costs = offset_costs(
         predicted.detach()[:, : mel.shape[1]].float(), mel.float(), frames, slack
@@ -33,14 +33,14 @@ def warped(predicted: Tensor, mel: Tensor, frames: Tensor, slack: int) -> Tensor
     if mel.device.type == "cpu":
         offsets = torch.from_numpy(best_offsets(costs.numpy(), frames.numpy()))  # (B, S); NumPy's loops are faster
     else:
-        offsets = best_offsets_on_device(costs, frames)  # no copy to the CPU, for which every step would wait
+        offsets = best_offsets_on_device(costs, frames)  # avoids a copy to the CPU, which every step would wait for
     places = torch.arange(mel.shape[1], device=mel.device) + offsets
     places = places.clamp(0, mel.shape[1] - 1)  # paths through NaNs are arbitrary
     return mel.gather(1, places[..., None].expand_as(mel))
 
 
 def offset_costs(predicted: Tensor, mel: Tensor, frames: Tensor, slack: int) -> Tensor:
-    """Costs of warping: mean absolute difference of predicted frame s and true frame s + offset; else infinite."""
+    """Costs of warping: mean absolute difference of predicted frame s and true frame s + offset; inf outside."""
     length = mel.shape[1]
     padding = past_end(frames, length)
     costs = predicted.new_full((len(mel), length, 2 * slack + 1), torch.inf)
@@ -53,11 +53,11 @@ def offset_costs(predicted: Tensor, mel: Tensor, frames: Tensor, slack: int) -> 
 
 
 def best_offsets_on_device(costs: Tensor, frames: Tensor) -> Tensor:
-    """Warping's `best_offsets` in torch operations, on whatever device the costs are."""
+    """Warping's `best_offsets` in torch operations, on the device of the costs."""
     batch, length, count = costs.shape
     slack = count // 2
     dtype = torch.float32 if costs.device.type == "mps" else torch.float64
-    total = costs.new_full((batch, count + 2), torch.inf, dtype=dtype)  # one more on either side, which no path enters
+    total = costs.new_full((batch, count + 2), torch.inf, dtype=dtype)  # one more on either side, which no path uses
     total[:, slack + 1] = costs[:, 0, slack].to(dtype)
     moves = torch.zeros(batch, length, count, dtype=torch.int64, device=costs.device)
     for s in range(1, length):
@@ -79,7 +79,7 @@ def best_offsets(costs: np.ndarray, frames: np.ndarray) -> np.ndarray:
     """Warping by the cheapest path of each item (dynamic programming); 0 in the padding. (B, S, K) → (B, S)"""
     batch, length, count = costs.shape
     slack, rows = count // 2, np.arange(batch)
-    total = np.full((batch, count + 2), np.inf)  # one more on either side, which no path enters
+    total = np.full((batch, count + 2), np.inf)  # one more on either side, which no path uses
     total[:, slack + 1] = costs[:, 0, slack]
     moves = np.zeros((batch, length, count), np.int8)
     for s in range(1, length):

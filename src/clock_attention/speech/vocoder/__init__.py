@@ -1,1 +1,1 @@
-"""From mel frames to a waveform."""
+"""Vocoders: mel frames to waveform."""

@@ -1,4 +1,4 @@
-"""What the harmonic vocoder learns from: recordings with their mel and pitch."""
+"""Analysis of recordings for training the harmonic vocoder: mel and pitch."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from clock_attention.speech.audio.mel import MelSpectrogram
 from clock_attention.speech.audio.wave import Wave, resample
 from clock_attention.speech.vocoder.harmonic import HIGHEST_PITCH, HOP, LOWEST_PITCH, RATE, HarmonicConfig
 
-VOICED = 0.3  # confidence of the pitch tracker
+VOICED = 0.3  # minimum confidence of the pitch tracker
 
 
 class Analysed(NamedTuple):
@@ -24,7 +24,7 @@ class Analysed(NamedTuple):
 
 
 class Analysis:
-    """Analysis of recordings for the harmonic vocoder; pitch by SwiftF0 (package `swift-f0`, weights inside)."""
+    """Analysis of recordings for the harmonic vocoder; pitch by SwiftF0 (package `swift-f0`, weights included)."""
 
     def __init__(self, config: HarmonicConfig) -> None:
         from swift_f0 import SwiftF0
@@ -34,7 +34,7 @@ class Analysis:
         self.spectrogram = MelSpectrogram(config.mel)
 
     def __call__(self, wave: Wave) -> Analysed:
-        """A wave at the mel's sample rate."""
+        """Analyse a wave at the mel's sample rate."""
         rate = self.config.mel.sample_rate
         mel = self.spectrogram(wave)
         frames = int(len(mel) * self.config.mel.hop_length / rate * RATE / HOP)

@@ -2,7 +2,7 @@
 
 hibari's network turns text and pitch into features, and these into spectra. Its decoder and head (Apache-2.0,
 dequantised from 8 bits) are copied. The other layers learn to map the mel of its speech and the pitch to
-the features at the decoder's input: first by a loss on the features, then also by one on the decoder's output.
+the features at the decoder's input: first with a loss on the features, then also with one on the decoder's output.
 """
 
 from __future__ import annotations
@@ -34,28 +34,28 @@ from clock_attention.speech.vocoder.harmonic import (
 from clock_attention.speech.vocoder.harmonic_synthesis import LEAST_HERTZ
 
 FEATURES = "/dec_in/Conv_output_0"  # the decoder's input in hibari's graph
-HIGHEST_SPEED, LOWEST_SPEED = 1.4, 0.75  # speeds of the teacher's readings
+HIGHEST_SPEED, LOWEST_SPEED = 1.4, 0.75  # speeds of the teacher's speech
 FAINTEST = -4.0  # log magnitude below which spectra are not compared
-# Spectra that a recording must have beyond a crop, and among how many of them a crop may begin.
+# Spectra that a recording must have beyond a crop, and how many positions are tried for its start.
 SPARE, STARTS = 64, 40
 SILENT = math.log(1e-5)
 
 
 @dataclass(frozen=True)
 class Distillation:
-    """Options of a distillation: lengths and rates. The first `feature_steps` compare features alone."""
+    """Options of a distillation: lengths and rates; the first `feature_steps` steps compare only features."""
 
     steps: int = 1200
     feature_steps: int = 300
     batch: int = 16
-    frames: int = 112  # spectra in a crop
+    frames: int = 112  # spectra per crop
     learning_rate: float = 2e-3
-    mel_noise: float = 0.1  # deviation, at most: mels of an acoustic model are not exact
+    mel_noise: float = 0.1  # maximum standard deviation; added because mels of an acoustic model are not exact
     seed: int = 0
 
 
 class Example(NamedTuple):
-    """An example to distil from: mel, the teacher's features and F0."""
+    """An example for distillation: mel, the teacher's features and F0."""
 
     mel: Tensor  # (T, n_mels)
     features: Tensor  # (N, width)
@@ -63,7 +63,7 @@ class Example(NamedTuple):
 
 
 class TeacherDecoder:
-    """The teacher of the distillation: hibari's graph with the decoder's input as a further output, and its weights."""
+    """Teacher of the distillation: hibari's graph, with the decoder's input as an extra output, and its weights."""
 
     def __init__(self) -> None:
         import onnx
@@ -93,19 +93,19 @@ class TeacherDecoder:
                 state[f"decoder.{block}.{ours}.bias"] = self.weights[f"m.dec.{block}.{theirs}.bias"]
         for part in ("weight", "bias"):
             state[f"norm.{part}"] = self.weights[f"m.dec_norm.{part}"]
-        # The third of five spectra is white noise 50 dB below the voice: left out.
+        # The third of the five spectra is left out: it is white noise 50 dB below the voice.
         kept = np.r_[0 : 2 * SPECTRUM_BINS, 3 * SPECTRUM_BINS : 5 * SPECTRUM_BINS]
         state["head.weight"] = self.dequantised("/head/Transpose_output_0")[kept]
         state["head.bias"] = self.weights["m.head.bias"][kept]
         return {name: torch.from_numpy(np.array(value)) for name, value in state.items()}
 
     def dequantised(self, name: str) -> np.ndarray[Any, Any]:
-        """(outputs, inputs)"""
+        """A dequantised weight matrix (outputs, inputs)."""
         values = self.weights[f"{name}_quantized"].astype(np.float32) - np.float32(self.weights[f"{name}_zero_point"])
         return (values * self.weights[f"{name}_scale"]).T
 
     def examples(self, texts: Sequence[str], config: HarmonicConfig, seed: int) -> Iterator[Example]:
-        """Readings at several speeds."""
+        """Examples of the texts, spoken at random speeds."""
         from hibari import dsp
 
         generator, spectrogram = np.random.default_rng(seed), MelSpectrogram(config.mel)
@@ -128,14 +128,14 @@ def distil(
     config: HarmonicConfig,
     report: Callable[[int, dict[str, float]], None] = lambda step, measured: None,
 ) -> HarmonicNetwork:
-    """Distil the harmonic vocoder: synthesize the texts with the teacher and train on its speech."""
+    """Distil the harmonic vocoder: synthesise the texts with the teacher and train on its speech."""
     torch.manual_seed(options.seed)
     teacher, network = TeacherDecoder(), HarmonicNetwork(config)
     decoder = teacher.decoder_state()
     network.load_state_dict(decoder, strict=False)
     examples = [e for e in teacher.examples(texts, config, options.seed) if len(e.features) > options.frames + SPARE]
     if not examples:
-        raise ValueError(f"none of {len(texts)} texts lasts long enough: give sentences of some ten words and more")
+        raise ValueError(f"none of {len(texts)} texts is long enough: give sentences of about ten words or more")
     every = torch.cat([example.features for example in examples])
     mean, std = every.mean(0), every.std(0)
     with torch.no_grad():
@@ -162,7 +162,7 @@ def distil(
 def crops(
     examples: Sequence[Example], options: Distillation, config: HarmonicConfig, generator: np.random.Generator
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Crops of examples to distil from: mel (B, T, n_mels), features (B, N, width) and F0 (B, N)."""
+    """Random crops of distillation examples: mel (B, T, n_mels), features (B, N, width) and F0 (B, N)."""
     rows = []
     for example in (examples[i] for i in generator.integers(len(examples), size=options.batch)):
         mel, inner = crop(example.mel, len(example.features), options.frames, config.ratio, generator)
@@ -174,7 +174,7 @@ def crops(
 def crop(
     mel: Tensor, available: int, frames: int, ratio: float, generator: np.random.Generator
 ) -> tuple[Tensor, slice]:
-    """A random crop of an example to distil from: mel frames (T, n_mels) and its spectra, where both grids meet."""
+    """Random crop of a distillation example, where both grids coincide: mel (T, n_mels) and its range of spectra."""
     first = int(generator.integers(0, available - frames - SPARE + 1))
     offsets = np.arange(first, first + STARTS) * ratio
     first += int(np.abs(offsets - offsets.round()).argmin())
@@ -195,7 +195,7 @@ def distillation_losses(
     """Losses of a distillation step: features, pitch and, later, spectra."""
     places = mel_places(network.config, 0, options.frames)
     mel = mel + torch.randn_like(mel) * options.mel_noise * torch.rand(len(mel), 1, 1)
-    inner = slice(4, -4)  # what a crop's mel fully shows
+    inner = slice(4, -4)  # spectra whose context the crop's mel covers
     with bfloat16_where_fast(mel):
         read = network.features(mel, frequency, places)
         classes, voicing = network.pitch(normalised_mel(mel))
@@ -211,7 +211,7 @@ def distillation_losses(
 
 
 def pitch_losses(classes: Tensor, voicing: Tensor, frequency: Tensor, places: Tensor) -> dict[str, Tensor]:
-    """Distillation losses of pitch: cross-entropy with a bell of one class around the right one, and of voicing."""
+    """Distillation losses of pitch and voicing; the pitch target is a Gaussian one class wide around the true class."""
     voiced = (frequency > 0).float()
     wanted = -(torch.arange(PITCH_CLASSES) - pitch_classes(frequency)[..., None]).square() / 2
     surprise = -(wanted.softmax(-1) * between(classes, places).log_softmax(-1)).sum(-1)
@@ -223,7 +223,7 @@ def pitch_losses(classes: Tensor, voicing: Tensor, frequency: Tensor, places: Te
 
 
 def spectra_distance(made: Tensor, true: Tensor) -> Tensor:
-    """Distillation loss of spectra: log magnitudes and, where loud, phases; (B, N, 4 · BINS) twice."""
+    """Distillation loss of spectra (B, N, 4 · BINS): log magnitudes and, where loud, phases."""
     loudness, turn, rest, phase = made.split(SPECTRUM_BINS, -1)
     true_loudness, true_turn, true_rest, true_phase = true.split(SPECTRUM_BINS, -1)
     total = made.new_zeros(())

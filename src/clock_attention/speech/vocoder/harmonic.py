@@ -1,4 +1,4 @@
-"""A small vocoder: a network predicts spectra at 80 frames per second, a filter for pulses and an aperiodic part.
+"""The harmonic vocoder: a small network predicts a filter for pulses and an aperiodic part, at 80 frames per second.
 
     wave = iSTFT( exp(a) · e^{iπ tanh(b)} · STFT(pulses(F0)) + exp(c) · e^{id} )
 
@@ -23,14 +23,14 @@ from clock_attention.speech.audio.mel import MEL_PRESETS, MelConfig
 from clock_attention.speech.vocoder.checked_weights import read_weights_file
 from clock_attention.speech.vocoder.hifigan import VocoderError
 
-RATE, FFT, HOP = 24000, 1200, 300  # of the spectra that the network draws
+RATE, FFT, HOP = 24000, 1200, 300  # of the spectra that the network predicts
 SPECTRUM_BINS = FFT // 2 + 1
-# A mel is normalised by these before the first layer: about the mean and deviation of speech.
+# A mel is normalised with these before the first layer: about the mean and standard deviation of speech.
 MEL_MEAN, MEL_SCALE = -5.0, 2.2
 LOWEST_PITCH, HIGHEST_PITCH, PITCH_CLASSES = 60.0, 600.0, 192
-NEIGHBOURS = 4  # classes to each side of the best that the pitch is averaged over
-MIDDLE_PITCH, PITCH_SCALE = 200.0, 3.0  # how the network is told the pitch: PITCH_SCALE · log(F0 / MIDDLE_PITCH)
-LOUDEST = 7.0  # log magnitude
+NEIGHBOURS = 4  # classes on each side of the best that the pitch is averaged over
+MIDDLE_PITCH, PITCH_SCALE = 200.0, 3.0  # pitch input of the network: PITCH_SCALE · log(F0 / MIDDLE_PITCH)
+LOUDEST = 7.0  # largest log magnitude
 INPUT_KERNEL, BLOCK_KERNEL = 5, 7
 
 Width = Annotated[int, Field(ge=1, le=4096)]
@@ -38,13 +38,13 @@ Layers = Annotated[int, Field(ge=1, le=64)]
 
 
 class HarmonicConfig(BaseModel):
-    """The harmonic vocoder's `config.json`, beside its weights."""
+    """The harmonic vocoder's `config.json`, stored next to its weights."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     width: Width = 256
     front_layers: Layers = 2  # at the mel's frame rate
-    middle_layers: Layers = 3  # at 80 frames per second, as everything after them
+    middle_layers: Layers = 3  # at 80 frames per second, like everything after them
     reader_hidden: Width = 512
     layers: Layers = 8
     hidden: Width = 768
@@ -64,7 +64,7 @@ class HarmonicConfig(BaseModel):
         try:
             return cls.model_validate(json.loads(path.read_text("utf-8")))
         except FileNotFoundError:
-            raise VocoderError(f"{path} is missing: it says how the vocoder beside it is built") from None
+            raise VocoderError(f"{path} is missing: it describes the vocoder whose weights are next to it") from None
         except ValidationError as error:
             first = error.errors()[0]
             where = ".".join(map(str, first["loc"])) or "config"
@@ -79,12 +79,12 @@ class HarmonicConfig(BaseModel):
 
     @property
     def mel_context(self) -> int:
-        """Mel frames to each side that the pitch of a mel frame, or a feature of the front layers, depends on."""
+        """Mel frames on each side that the pitch of a mel frame, or a feature of the front layers, depends on."""
         return INPUT_KERNEL // 2 + BLOCK_KERNEL // 2 * max(self.pitch_layers, self.front_layers)
 
     @property
     def context(self) -> int:
-        """Frames of the spectra to each side that a spectrum depends on through the later layers."""
+        """Frames of the spectra on each side that a spectrum depends on through the later layers."""
         return INPUT_KERNEL // 2 + BLOCK_KERNEL // 2 * (self.middle_layers + self.layers)
 
 
@@ -114,7 +114,7 @@ class InputConv(nn.Conv1d):
 
 
 class PitchNetwork(nn.Module):
-    """The harmonic vocoder's pitch: log-mel (B, T, n_mels), normalised → scores of pitch classes, of voicing (B, T)."""
+    """The harmonic vocoder's pitch network: normalised log-mel (B, T, n_mels) → scores of pitch classes and voicing."""
 
     def __init__(self, n_mels: int, width: int, layers: int) -> None:
         super().__init__()
@@ -132,7 +132,7 @@ class PitchNetwork(nn.Module):
 
 
 class HarmonicNetwork(nn.Module):
-    """The harmonic vocoder's network: log-mel → pitch, and with it the spectra of the voice and of the rest."""
+    """The harmonic vocoder's network: log-mel → pitch, and with it the spectra of the voice and the aperiodic part."""
 
     def __init__(self, config: HarmonicConfig) -> None:
         super().__init__()
@@ -152,12 +152,12 @@ class HarmonicNetwork(nn.Module):
         self.head = nn.Linear(config.width, 4 * SPECTRUM_BINS)
 
     def forward(self, mel: Tensor, frequency: Tensor, places: Tensor) -> Tensor:
-        """log-mel (B, T, n_mels), F0 (B, N), 0 where unvoiced, and where among the mel frames each is (N,)
-        → log magnitude and phase of the voice's filter and of the rest (B, N, 4 · BINS)."""
+        """log-mel (B, T, n_mels), F0 (B, N), 0 where unvoiced, and positions between mel frames (N,)
+        → log magnitude and phase of the voice's filter and of the aperiodic part (B, N, 4 · BINS)."""
         return self.spectra(self.features(mel, frequency, places))
 
     def features(self, mel: Tensor, frequency: Tensor, places: Tensor) -> Tensor:
-        """What the decoder reads (B, N, width)."""
+        """Input features of the decoder (B, N, width)."""
         x = self.input(normalised_mel(mel))
         for block in self.front:
             x = block(x)
@@ -174,24 +174,24 @@ class HarmonicNetwork(nn.Module):
         return self.head(self.norm(features))
 
     def frequency(self, mel: Tensor, places: Tensor) -> Tensor:
-        """F0 in Hz at the places (B, N); 0 where there is no voice."""
+        """F0 in Hz at the positions `places` (B, N); 0 where unvoiced."""
         classes, voicing = self.pitch(normalised_mel(mel))
         voiced = between(voicing[..., None].float(), places)[..., 0] > 0
         return pitch_of(between(classes.float(), places)) * voiced
 
 
 def normalised_mel(mel: Tensor) -> Tensor:
-    """The log-mel as the harmonic vocoder sees it."""
+    """The log-mel, normalised for the harmonic vocoder."""
     return (mel - MEL_MEAN) / MEL_SCALE
 
 
 def mel_places(config: HarmonicConfig, first: int, count: int) -> Tensor:
-    """Where among mel frames the harmonic vocoder's spectra `first` … `first + count` lie; spectrum 0 at sample 0."""
+    """Positions of the harmonic vocoder's spectra `first` … `first + count` in mel frames; spectrum 0 at sample 0."""
     return torch.arange(first, first + count, dtype=torch.float64) * config.ratio - 0.5
 
 
 def between(x: Tensor, places: Tensor) -> Tensor:
-    """For the harmonic vocoder: (B, T, C) at fractional places → (B, N, C), linearly; constant beyond the ends."""
+    """Interpolate (B, T, C) linearly at fractional positions → (B, N, C), for the harmonic vocoder; ends are held."""
     last = x.shape[1] - 1
     places = places.to(x.device).clamp(0, last)
     left = places.floor().long().clamp(max=max(last - 1, 0))
@@ -200,13 +200,13 @@ def between(x: Tensor, places: Tensor) -> Tensor:
 
 
 def pitch_classes(hertz: Tensor) -> Tensor:
-    """For the harmonic vocoder: where among the pitch classes, as a fraction, a frequency lies."""
+    """A frequency as a fractional pitch class of the harmonic vocoder."""
     share = (hertz.clamp(LOWEST_PITCH, HIGHEST_PITCH) / LOWEST_PITCH).log() / math.log(HIGHEST_PITCH / LOWEST_PITCH)
     return share * (PITCH_CLASSES - 1)
 
 
 def pitch_of(scores: Tensor) -> Tensor:
-    """The harmonic vocoder's pitch: class scores (..., PITCH_CLASSES) → Hz, mean of log F0 around the best class."""
+    """The harmonic vocoder's pitch in Hz from class scores (..., PITCH_CLASSES): mean log F0 around the best class."""
     classes = torch.arange(PITCH_CLASSES, device=scores.device)
     best = scores.argmax(-1, keepdim=True)
     weights = scores.masked_fill((classes - best).abs() > NEIGHBOURS, -math.inf).softmax(-1)
@@ -215,7 +215,7 @@ def pitch_of(scores: Tensor) -> Tensor:
 
 
 def load_network(folder: Path) -> HarmonicNetwork:
-    """The harmonic vocoder's network from `config.json` and `model.safetensors` (16 or 32 bit)."""
+    """Load the harmonic vocoder's network from `config.json` and `model.safetensors` (16 or 32 bit)."""
     config, weights = HarmonicConfig.read(folder / "config.json"), folder / "model.safetensors"
     with torch.device("meta"):
         network = HarmonicNetwork(config)

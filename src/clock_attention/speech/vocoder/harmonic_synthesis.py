@@ -1,7 +1,7 @@
 """Synthesis with the harmonic vocoder, block by block: pulses, spectra, overlap-add, resampling.
 
-Blocks lie on a fixed grid of frames, whatever pieces the mel arrives in. So streaming gives the same
-samples as offline synthesis, bit for bit, and memory does not grow with length.
+Blocks lie on a fixed grid of frames, however the mel is split into chunks. So streaming gives the same
+samples as offline synthesis, bit for bit, and memory use does not grow with length.
 """
 
 from __future__ import annotations
@@ -30,19 +30,18 @@ from clock_attention.speech.vocoder.harmonic import (
     mel_places,
 )
 
-LEAST_HERTZ, HIGHEST_HARMONIC = 40.0, 11000.0  # below the first there is no voice
-# Spectra in a block: few at first, so that sound begins soon; many later, because what surrounds a block is computed
-# once more for it.
+LEAST_HERTZ, HIGHEST_HARMONIC = 40.0, 11000.0  # F0 below the first counts as unvoiced
+# Spectra per block: few at first, so that sound starts early; many later, because each block recomputes its context.
 FIRST_BLOCKS, BLOCK = (32,), 256
-# Hop m is made of spectra m − 1 … m + 2; spectrum k sees hops k − 2 … k + 1; pulses see the pitch of the next hops.
-OVERLAP, SOURCE = 3, 4  # hops and frames of pitch to each side of a block that it depends on
-INPUT, OUTPUT, TAPS = 160, 147, 32  # resampling: that many samples at 24,000 Hz are as many at 22,050; taps to a side
+# Hop m depends on spectra m − 1 … m + 2, spectrum k on hops k − 2 … k + 1, pulses on the pitch of adjacent hops.
+OVERLAP, SOURCE = 3, 4  # hops and pitch frames on each side of a block that it depends on
+INPUT, OUTPUT, TAPS = 160, 147, 32  # resampling: INPUT samples at 24,000 Hz give OUTPUT at 22,050 Hz; taps per side
 
 
 def pulses(phase: Tensor, frequency: Tensor) -> Tensor:
     """Pulses of the harmonic synthesis: Σ cos(2π h · phase) below `HIGHEST_HARMONIC`, in closed form. Phase in cycles.
 
-    The next harmonic is faded in, so that the sum does not jump where a gliding pitch makes room for it.
+    The next harmonic is faded in, so that the sum does not jump when a gliding pitch makes room for it.
     """
     angle = 2 * math.pi * phase
     count = torch.floor(HIGHEST_HARMONIC / frequency)
@@ -53,10 +52,10 @@ def pulses(phase: Tensor, frequency: Tensor) -> Tensor:
 
 
 def excitation(frequency: Tensor, phase: Tensor) -> tuple[Tensor, Tensor]:
-    """Excitation of the harmonic synthesis: pulses over the inner hops of F0 (N + 2,), from `phase`; 0 unvoiced.
+    """Excitation of the harmonic synthesis: pulses over the inner hops of F0 (N + 2,), from `phase`; 0 if unvoiced.
 
-    Returns the wave and the phase after every sample, in cycles: (N, HOP) twice. A frame's pitch is that of the middle
-    of its hop; between middles it changes linearly.
+    Returns the wave and the phase after every sample, in cycles: (N, HOP) twice. A frame's pitch applies to the middle
+    of its hop and is interpolated linearly in between.
     """
     double = frequency.double()
     share = (torch.arange(HOP, device=frequency.device) + 0.5) / HOP - 0.5  # from the middle of a hop, in hops
@@ -65,24 +64,24 @@ def excitation(frequency: Tensor, phase: Tensor) -> tuple[Tensor, Tensor]:
     voiced = hertz > LEAST_HERTZ
     hertz = hertz.clamp(min=LEAST_HERTZ)
     cycles = phase + (hertz.flatten().cumsum(0) / RATE).view_as(hertz)
-    # Around 0, where the pulses are, so that rounding is relative to the distance from them.
+    # Phase is centred on 0, where the pulses are, so that rounding errors are relative to the distance from them.
     return pulses(((cycles + 0.5) % 1.0 - 0.5).float(), hertz.float()) * voiced, cycles
 
 
 def spectrum_of_pulses(wave: Tensor, window: Tensor) -> Tensor:
-    """Harmonic synthesis: (..., samples) → (..., samples / HOP − 3, BINS): windows of FFT samples every HOP."""
+    """Short-time spectra of pulses for harmonic synthesis: (..., samples) → (..., samples / HOP − 3, BINS)."""
     return torch.fft.rfft(wave.unfold(-1, FFT, HOP) * (window / (FFT / 4)))
 
 
 def filled_spectra(drawn: Tensor, source: Tensor) -> Tensor:
-    """Harmonic synthesis: drawn (..., N, 4 · BINS) and spectra of pulses (..., N, BINS) → spectra of the wave."""
+    """Spectra of the wave in harmonic synthesis, from network outputs (..., N, 4 · BINS) and pulses (..., N, BINS)."""
     loudness, turn, rest, phase = drawn.float().split(SPECTRUM_BINS, -1)
     voice = torch.polar(loudness.clamp(max=LOUDEST).exp(), math.pi * torch.tanh(turn)) * source
     return voice + torch.polar(rest.clamp(max=LOUDEST).exp(), phase)
 
 
 def overlap_add(spectra: Tensor, window: Tensor) -> Tensor:
-    """Harmonic synthesis: (..., N, BINS) → (..., (N + 3) · HOP): inverse transforms, windowed; Σ hann² = 1.5."""
+    """Overlap-add of harmonic synthesis: (..., N, BINS) → (..., (N + 3) · HOP), windowed; Σ hann² = 1.5."""
     quarters = (torch.fft.irfft(spectra, FFT) * (window / 1.5)).unflatten(-1, (FFT // HOP, HOP))  # (..., N, 4, HOP)
     parts = [pad(quarters[..., k, :], (0, 0, k, 3 - k)) for k in range(4)]
     return (parts[0] + parts[1] + parts[2] + parts[3]).flatten(-2)
@@ -90,7 +89,7 @@ def overlap_add(spectra: Tensor, window: Tensor) -> Tensor:
 
 @cache
 def resampling() -> Tensor:
-    """Harmonic synthesis: resampling matrix (INPUT + 2 TAPS, OUTPUT) from 24,000 to 22,050 Hz, a windowed sinc."""
+    """Resampling matrix of harmonic synthesis (INPUT + 2 TAPS, OUTPUT), 24,000 to 22,050 Hz, by a windowed sinc."""
     place = np.arange(OUTPUT)[None] * INPUT / OUTPUT + TAPS
     distance = np.arange(INPUT + 2 * TAPS)[:, None] - place  # in samples at the higher rate
     cut = 0.97 * OUTPUT / INPUT
@@ -100,7 +99,7 @@ def resampling() -> Tensor:
 
 
 def block_edges() -> Iterator[int]:
-    """Harmonic synthesis: ends of blocks on the grid of spectra."""
+    """Block ends on the grid of spectra, for harmonic synthesis."""
     end = 0
     for size in FIRST_BLOCKS:
         yield (end := end + size)
@@ -132,7 +131,7 @@ class HarmonicVocoder:
         return np.concatenate(list(self.stream([mel])))
 
     def stream(self, pieces: Iterable[Tensor]) -> Iterator[Wave]:
-        """Waves as soon as the frames that they depend on are there. Joined, they are the wave of the joined mel."""
+        """Yield audio as soon as the frames it depends on have arrived; joined, it is the wave of the joined mel."""
         synthesis = HarmonicStream(self)
         for mel in pieces:
             if mel.ndim != 2 or mel.shape[1] != self.mel.n_mels:
@@ -144,20 +143,20 @@ class HarmonicVocoder:
 
 
 class HarmonicStream:
-    """Harmonic synthesis of one utterance as a stream: what is still needed of its mel, phase and samples."""
+    """Harmonic synthesis of one utterance as a stream; keeps only the mel, phase and samples that are still needed."""
 
     def __init__(self, vocoder: HarmonicVocoder) -> None:
         self.vocoder, self.network = vocoder, vocoder.network
         self.config = self.network.config
-        self.reach = self.config.context + SOURCE  # spectra to each side that a block depends on
+        self.reach = self.config.context + SOURCE  # spectra on each side that a block depends on
         self.mel = torch.zeros(0, vocoder.mel.n_mels, device=vocoder.device)
         self.first = 0  # index of the first mel frame kept
         self.done = 0  # hops synthesised
         self.edges = block_edges()
         self.edge = next(self.edges)
         self.phase = torch.zeros((), dtype=torch.float64, device=vocoder.device)  # before hop max(0, done − OVERLAP)
-        self.samples = torch.zeros(TAPS, device=vocoder.device)  # at 24,000 Hz, from TAPS before the next output on
-        self.spoken = 0  # samples at 22,050 Hz
+        self.samples = torch.zeros(TAPS, device=vocoder.device)  # at 24,000 Hz, starting TAPS before the next output
+        self.spoken = 0  # samples returned at 22,050 Hz
 
     def push(self, mel: Tensor) -> Iterator[Wave]:
         self.mel = torch.cat([self.mel, mel.detach().to(self.mel)])
@@ -177,23 +176,23 @@ class HarmonicStream:
             self.edge = next(self.edges)
 
     def mel_needed(self, stop: int) -> int:
-        """Mel frames that spectra up to this one depend on."""
+        """Number of mel frames that spectra up to this one depend on."""
         return math.ceil(stop * self.config.ratio) + self.config.mel_context + 1
 
     @torch.inference_mode()
     def _block(self, end: int, stop: int) -> Iterator[Wave]:
-        """Hops `done` … `end`, from spectra up to `stop`."""
+        """Synthesise hops `done` … `end` from spectra up to `stop`."""
         start, self.done = self.done, end
         begin = max(0, start - self.reach)
         places = mel_places(self.config, begin, stop - begin) - self.first
-        mel = self.mel[None, : self.mel_needed(stop) - self.first]  # always the same, however much has arrived
+        mel = self.mel[None, : self.mel_needed(stop) - self.first]  # the same, however much has arrived
         frequency = self.network.frequency(mel, places)
         drawn = self.network(mel, frequency, places)[0]  # (stop − begin, 4 · BINS)
         self._forget(max(0, end - self.reach))
         source = self._source(frequency[0], begin, start, end)
         left, right = max(0, start - 1), min(end + 2, stop)
         spectra = filled_spectra(drawn[left - begin : right - begin], source[left - start + 1 :][: right - left])
-        wave = overlap_add(spectra, self.vocoder.window)  # from hop left − 2 on
+        wave = overlap_add(spectra, self.vocoder.window)  # starts at hop left − 2
         wave = wave[(start - left + 2) * HOP :][: (end - start) * HOP]
         self.samples = torch.cat([self.samples, wave])
         yield from self._resampled()
@@ -212,7 +211,7 @@ class HarmonicStream:
         return spectrum_of_pulses(wave, self.vocoder.window)
 
     def _resampled(self) -> Iterator[Wave]:
-        """As many whole pieces as the samples allow."""
+        """Resample as many whole blocks of INPUT samples as are available."""
         pieces = (len(self.samples) - 2 * TAPS) // INPUT
         if pieces < 1:
             return
@@ -222,7 +221,7 @@ class HarmonicStream:
         yield wave.flatten().clamp(-1.0, 1.0).cpu().numpy()
 
     def _forget(self, begin: int) -> None:
-        """Mel frames that no spectrum from `begin` on depends on."""
+        """Drop mel frames that no spectrum from `begin` on depends on."""
         first = max(0, math.floor(begin * self.config.ratio) - self.config.mel_context - 2)
         self.mel = self.mel[max(0, first - self.first) :]
         self.first = max(first, self.first)

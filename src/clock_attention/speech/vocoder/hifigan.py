@@ -18,11 +18,11 @@ from clock_attention.speech.model.weight_files import load_torch, weights_fault
 from clock_attention.speech.vocoder.checked_weights import read_weights_file
 
 SLOPE = 0.1
-# The last activation has torch's default slope instead, in the published code and so in the published weights.
+# The last activation uses torch's default slope instead, as in the published code and therefore the published weights.
 LAST_SLOPE = 0.01
 
 
-# The mel definition in a published config.json; what it does not say is the same in all of them.
+# The mel definition in a published config.json; settings that it omits are the same in all of them.
 MEL_FIELDS = {
     "sample_rate": "sampling_rate",
     "n_fft": "n_fft",
@@ -38,7 +38,7 @@ class VocoderError(ValueError):
     """A vocoder, HiFi-GAN or another, that is not available or does not fit the voice."""
 
 
-# Bounds far above any published generator: a configuration is a few bytes from anybody, and the memory is ours.
+# Bounds far above any published generator: a small untrusted configuration must not make us allocate all memory.
 SmallCount = Annotated[int, Field(strict=True, ge=1, le=64)]
 Kernel = Annotated[int, Field(strict=True, ge=1, le=256)]
 StageSizes = Annotated[tuple[SmallCount, ...], Field(min_length=1, max_length=8)]
@@ -46,7 +46,7 @@ Kernels = Annotated[tuple[Kernel, ...], Field(min_length=1, max_length=8)]
 
 
 class GeneratorOptions(BaseModel):
-    """What HiFi-GAN's generator needs of a `config.json`, checked: consistent sizes that fit into memory."""
+    """Options of HiFi-GAN's generator in a `config.json`, checked: consistent sizes that fit into memory."""
 
     upsample_rates: StageSizes
     upsample_kernel_sizes: Kernels
@@ -73,7 +73,7 @@ class GeneratorOptions(BaseModel):
 
 @dataclass(frozen=True)
 class HifiganConfig:
-    """What the generator needs of the `config.json` that is published beside each checkpoint; defaults are V1."""
+    """HiFi-GAN's generator options and mel from the `config.json` published with each checkpoint; defaults are V1."""
 
     upsample_rates: tuple[int, ...] = (8, 8, 2, 2)
     upsample_kernel_sizes: tuple[int, ...] = (16, 16, 4, 4)
@@ -118,15 +118,15 @@ class HifiganConfig:
             raise VocoderError(f"{path} is not a HiFi-GAN configuration: {error}") from None
         if prod(options.upsample_rates) != mel.hop_length:
             raise VocoderError(
-                f"{path}: upsample_rates {options.upsample_rates} make {prod(options.upsample_rates)} samples of a "
+                f"{path}: upsample_rates {options.upsample_rates} give {prod(options.upsample_rates)} samples per "
                 f"frame, but hop_size is {mel.hop_length}"
             )
         return cls(**options.model_dump(), mel=mel)
 
     @property
     def context(self) -> int:
-        """Mel frames to each side that one sample of the wave depends on, rounded up."""
-        reach, rate = 3.0, 1  # of the first convolution, in frames
+        """Mel frames on each side that one sample of the wave depends on, rounded up."""
+        reach, rate = 3.0, 1  # reach of the first convolution, in frames
         for up, kernel in zip(self.upsample_rates, self.upsample_kernel_sizes, strict=True):
             reach += kernel / up / rate
             rate *= up
@@ -138,7 +138,7 @@ class HifiganConfig:
 
 
 class ResidualBlock(nn.Module):
-    """HiFi-GAN's residual block: pairs of a dilated and a plain convolution, each with its own shortcut."""
+    """HiFi-GAN's residual block: pairs of a dilated and a plain convolution, each with a residual connection."""
 
     def __init__(self, channels: int, kernel: int, dilations: tuple[int, ...]) -> None:
         super().__init__()
@@ -154,7 +154,7 @@ class ResidualBlock(nn.Module):
 
 
 class Generator(nn.Module):
-    """HiFi-GAN's generator: log-mel (B, n_mels, frames) → wave (B, 1, frames · hop). Parameters named as originally."""
+    """HiFi-GAN's generator: log-mel (B, n_mels, frames) → wave (B, 1, frames · hop); parameters keep original names."""
 
     def __init__(self, config: HifiganConfig) -> None:
         super().__init__()
@@ -185,12 +185,12 @@ def read_weights(path: Path) -> dict[str, Tensor]:
             return fold_weight_norm(read_weights_file(path))
         state: dict[str, Any] = load_torch(path)
         return fold_weight_norm(state.get("generator", state))
-    except Exception as error:  # every format fails in its own ways; all mean that this file is of no use
+    except Exception as error:  # every format fails in its own ways; in each case the file is unusable
         raise VocoderError(f"{path} cannot be read as a checkpoint ({type(error).__name__}: {error})") from None
 
 
 def fold_weight_norm(state: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Weights of a HiFi-GAN checkpoint: w = g · v / ‖v‖, under both names that torch has given the pair."""
+    """Fold weight norm into a HiFi-GAN checkpoint: w = g · v / ‖v‖, under either of torch's names for g and v."""
     folded = dict(state)
     for gain, direction, name in (
         ("weight_g", "weight_v", "weight"),
@@ -204,8 +204,8 @@ def fold_weight_norm(state: dict[str, Tensor]) -> dict[str, Tensor]:
 
 
 def load_generator(path: Path, config: HifiganConfig) -> Generator:
-    """HiFi-GAN's generator with the weights of a checkpoint."""
-    with torch.device("meta"):  # random weights would take longer to draw than the real ones to read
+    """Load HiFi-GAN's generator with the weights of a checkpoint."""
+    with torch.device("meta"):  # drawing random weights would take longer than reading the real ones
         generator = Generator(config)
     weights = read_weights(path)
     if fault := weights_fault(generator.state_dict(), weights):

@@ -1,8 +1,8 @@
-"""HiFi-GAN's generator on the CPU: the same wave as `hifigan.Generator` in about half of its time.
+"""HiFi-GAN's generator on the CPU: the same wave as `hifigan.Generator` in about half the time.
 
-Nearly all of the work is convolutions of C channels with C channels. Two things make them cheaper here. Time is the
-outer axis, so that channels lie side by side. And wide kernels go through short Fourier transforms: blocks of N outputs
-need R products of C × C matrices instead of N · kernel. With 32 points and 11 taps, 47 instead of 242.
+Nearly all of the work is convolutions from C to C channels. Two changes make them cheaper here. Time is the outer axis,
+so that channels are contiguous. And wide kernels use short Fourier transforms: blocks of N outputs need R products of
+C × C matrices instead of N · kernel. With 32 points and 11 taps, that is 47 instead of 242.
 """
 
 from __future__ import annotations
@@ -16,29 +16,29 @@ from torch.nn.functional import conv2d, conv_transpose2d, leaky_relu
 
 from clock_attention.speech.vocoder.hifigan import LAST_SLOPE, SLOPE, Generator, ResidualBlock
 
-# oneDNN keeps up to 1,024 compiled convolutions, several for every length it has seen: gigabytes after some hundred
-# utterances. It reads this once, before its first convolution; a few are as fast, because lengths hardly repeat.
+# oneDNN caches up to 1,024 compiled convolutions, several for every length it has seen: gigabytes after some hundred
+# utterances. It reads this once, before its first convolution; a small cache is as fast, because lengths rarely repeat.
 os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "16")
 
 POINTS = 32
-# Blocks of one product of matrices: what lies between the transforms stays in the cache.
+# Blocks per matrix product, so that intermediate results stay in the CPU cache.
 BLOCKS = 64
-# Measured (benchmarks/vocoder.py): with less to do, the transforms cost more than they save.
+# Measured (benchmarks/vocoder.py): below these, the transforms cost more than they save.
 LEAST_KERNEL, LEAST_CHANNELS = 7, 64
 
 
 def fourier_matrices(kernel: int, points: int = POINTS) -> tuple[Tensor, Tensor, Tensor]:
-    """For HiFi-GAN on the CPU: A (N, R), G (R, kernel), B (R, points): Σ_j w[j] x[n + j] = A [(G w) ⊙ (B x)].
+    """Fourier matrices for HiFi-GAN on the CPU: Σ_j w[j] x[n + j] = A [(G w) ⊙ (B x)].
 
-    Real arithmetic all the way: a product of complex numbers takes three real ones (Gauss), whose sums and differences
-    are part of the matrices. The first row of B is the sum of all points.
+    Shapes: A (N, R), G (R, kernel), B (R, points). All arithmetic is real: a complex product takes three real ones
+    (Gauss), whose sums and differences are part of the matrices. The first row of B is the sum of all points.
     """
     outputs = points - kernel + 1
     frequency = torch.arange(points // 2 + 1, dtype=torch.float64)
     angle = 2 * math.pi / points * frequency[:, None] * torch.arange(points, dtype=torch.float64)
     cos, sin = angle.cos(), angle.sin()  # (bins, points)
     # x̂ = (cos - i sin) x, and ŵ conjugated, because kernels are not flipped.
-    ends, inner = [0, points // 2], slice(1, points // 2)  # bins that are real, and those that are not
+    ends, inner = [0, points // 2], slice(1, points // 2)  # real bins, and complex bins
     weight = torch.full((points // 2 + 1, 1), 2 / points, dtype=torch.float64)
     weight[ends] = 1 / points
     to_re, to_im = weight * cos[:, :outputs], -weight * sin[:, :outputs]  # y = to_re Re ŷ + to_im Im ŷ
@@ -52,7 +52,7 @@ def fourier_matrices(kernel: int, points: int = POINTS) -> tuple[Tensor, Tensor,
 
 
 class FourierConvolution:
-    """For HiFi-GAN on the CPU: leaky_relu, then a convolution of (L, C) that keeps the length."""
+    """HiFi-GAN's convolution on the CPU by Fourier transforms: leaky_relu, then a same-length convolution of (L, C)."""
 
     def __init__(self, layer: nn.Conv1d) -> None:
         assert layer.bias is not None
@@ -61,7 +61,7 @@ class FourierConvolution:
         self.a, self.b = a.to(layer.weight), b.to(layer.weight)
         taps = layer.weight.permute(2, 1, 0)  # (kernel, C, C)
         self.weight = (g.to(taps) @ taps.flatten(1)).unflatten(1, taps.shape[1:])  # (R, C, C)
-        self.bias = layer.bias * POINTS  # where the sum of all points is, which A divides by their number
+        self.bias = layer.bias * POINTS  # added to the row of the sum of all points, which A divides by POINTS
 
     def __call__(self, x: Tensor, slope: float) -> Tensor:
         (length, channels), dilation, outputs = x.shape, self.dilation, len(self.a)
@@ -72,7 +72,7 @@ class FourierConvolution:
         padded[:left], padded[left + length :] = 0, 0
         torch.ops.aten.leaky_relu.out(x, slope, out=padded[left : left + length])
         y = x.new_empty(dilation, blocks, outputs, channels)
-        for phase in range(dilation):  # every dilation-th step is a sequence of its own
+        for phase in range(dilation):  # every dilation-th step forms a separate sequence
             for first in range(0, blocks, BLOCKS):
                 count = min(BLOCKS, blocks - first)
                 begin = (first * outputs * dilation + phase) * channels
@@ -87,7 +87,7 @@ class FourierConvolution:
 
 
 class DirectConvolution:
-    """For HiFi-GAN on the CPU: leaky_relu, then a convolution or a transposed one of (L, C); slope 1: none."""
+    """HiFi-GAN's direct convolution on the CPU: leaky_relu (none if slope is 1), then a plain or transposed one."""
 
     def __init__(self, layer: nn.Module) -> None:
         assert isinstance(layer, nn.Conv1d | nn.ConvTranspose1d)
@@ -110,10 +110,10 @@ Convolution = FourierConvolution | DirectConvolution
 
 
 def convolution(layer: nn.Module) -> Convolution:
-    """HiFi-GAN's convolution on the CPU: by Fourier transforms where that is faster."""
+    """HiFi-GAN's convolution on the CPU, using Fourier transforms where they are faster."""
     assert isinstance(layer, nn.Conv1d)
     wide = layer.kernel_size[0] >= LEAST_KERNEL and layer.in_channels >= LEAST_CHANNELS
-    # Longer kernels than half a block would leave few outputs in it.
+    # Kernels longer than half a block would leave few outputs per block.
     return FourierConvolution(layer) if wide and layer.kernel_size[0] <= POINTS // 2 else DirectConvolution(layer)
 
 

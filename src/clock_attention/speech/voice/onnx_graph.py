@@ -1,4 +1,4 @@
-"""Building blocks of ONNX graphs: tensor operations and the layers that models are made of."""
+"""Building blocks of ONNX graphs: tensor operations and basic layers."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from onnx import TensorProto, helper, numpy_helper
 from torch import Tensor, nn
 
 OPSET = 17
-IR_VERSION = 8  # the oldest format that has this opset: newer ones are refused by ONNX Runtimes of the same age
-LEAST_HALF = 4096  # values of a constant that is worth storing in half precision, where that loses nothing
+IR_VERSION = 8  # the oldest format with this opset; ONNX Runtime versions of the same age reject newer ones
+LEAST_HALF = 4096  # minimum size of a constant to be stored in half precision, if that is lossless
 
 
 class OnnxGraph:
     """An ONNX graph under construction; every method adds one operation and returns the name of its output.
 
-    Numbers and arrays may stand where a tensor can, and become constants.
+    Numbers and arrays are accepted in place of tensors and become constants.
     """
 
     def __init__(self) -> None:
@@ -69,7 +69,7 @@ class OnnxGraph:
         return self.add("Unsqueeze", x, self.value(list(axes), np.int64))
 
     def reshape(self, x: str, *shape: int) -> str:
-        """0 keeps a dimension, −1 takes what is left."""
+        """Reshape a tensor; 0 keeps a dimension, −1 is inferred."""
         return self.add("Reshape", x, self.value(list(shape), np.int64))
 
     def transpose(self, x: str, *order: int) -> str:
@@ -131,14 +131,14 @@ class OnnxGraph:
         return self.reshape(self.transpose(x, 0, 2, 1, 3), 0, 0, -1)
 
     def gelu(self, x: str) -> str:
-        """By tanh."""
+        """GELU with the tanh approximation."""
         cubic = self.times(self.times(self.times(x, x), x), 0.044715)
         inner = self.add("Tanh", self.times(self.plus(x, cubic), math.sqrt(2 / math.pi)))
         return self.times(self.times(x, 0.5), self.plus(inner, 1.0))
 
 
 def is_half(values: np.ndarray[Any, Any]) -> bool:
-    """For the weights of an ONNX graph: whether values lose nothing in half precision, as shipped voices' do."""
+    """Whether an ONNX graph's weights are exact in half precision, as those of shipped voices are."""
     with np.errstate(over="ignore"):
         return values.dtype == np.float32 and np.array_equal(values.astype(np.float16), values)
 
@@ -149,7 +149,7 @@ Shapes = Mapping[str, tuple[int, Sequence[str | int]]]
 def proto_of(
     graph: OnnxGraph, inputs: Shapes, outputs: Shapes, metadata: Mapping[str, str] | None = None
 ) -> onnx.ModelProto:
-    """A finished ONNX graph as a checked model. Weights that are whole in half precision are stored so."""
+    """A finished ONNX graph as a checked model; weights that are exact in half precision are stored in it."""
     nodes, weights = [], []
     for name, values in graph.weights.items():
         if values.size >= LEAST_HALF and is_half(values):

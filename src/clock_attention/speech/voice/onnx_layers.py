@@ -18,10 +18,10 @@ FLOAT, DOUBLE, INT64 = TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.INT64
 
 
 class AcousticGraph(OnnxGraph):
-    """The Transformer's layers in an ONNX graph: `SpeechModel.synthesise` for parallel decoding, layer by layer."""
+    """ONNX graph of the Transformer's layers: `SpeechModel.synthesise` for parallel decoding, layer by layer."""
 
     def sinusoids(self, position: str, width: int) -> str:
-        """The Transformer's position code.  (1 or B, L) → (1 or B, L, width)"""
+        """The Transformer's position encoding.  (1 or B, L) → (1 or B, L, width)"""
         frequency = np.exp(np.arange(0, width, 2) * (-math.log(1e4) / width))
         angle = self.unsqueeze(self.times(self.unsqueeze(position, 2), frequency), 3)  # (…, L, width/2, 1)
         return self.reshape(self.add("Concat", self.add("Sin", angle), self.add("Cos", angle), axis=-1), 0, 0, width)
@@ -106,7 +106,7 @@ class AcousticGraph(OnnxGraph):
         query, query_variance = self.normalized_clock(q, padding, attention.eps)
         key, key_variance = self.normalized_clock(k, memory_padding, attention.eps)
         cross = self.matmul(query, self.transpose(key, 0, 1, 3, 2))
-        # In fp64 the cancellation of this form is far below what the variance can blow up.
+        # In fp64 the cancellation error of this form is far below what the variance could amplify.
         norms = self.plus(self.squares(query), self.transpose(self.squares(key), 0, 1, 3, 2))
         distance = self.cast(self.minus(norms, self.times(cross, 2.0, np.float64), np.float64), FLOAT)
         variance = self.plus(self.unsqueeze(query_variance, 1, 3), self.unsqueeze(key_variance, 1, 2))  # Σ²
@@ -128,7 +128,7 @@ class AcousticGraph(OnnxGraph):
         centred = self.where(absent, 0.0, self.minus(x, self.over(self.total(x, 2), count)))
         spread = self.over(self.total(self.times(centred, centred), 2), count)
         eta = self.over(centred, self.add("Sqrt", self.plus(spread, eps)))
-        # The edge before each step instead of after it: then one step alone has an edge too, of rate 0.
+        # The edge before each step instead of after it: then a single step has an edge, too, with rate 0.
         place = self.range(self.size(x, 2))
         padded = self.add("Pad", eta, self.value([0, 0, 1, 0, 0, 0, 0, 0], np.int64))
         before = self.cut(padded, self.size(x, 2), 2)
@@ -150,7 +150,7 @@ class AcousticGraph(OnnxGraph):
         return self.times(self.plus(self.over(self.times(x, self.plus(magnitude, x)), magnitude), 1.0), 0.5)
 
     def predicted_frames(self, encoded: str, padding: str, length: LengthModel) -> str:
-        """What the length model says, rounded.  (B,), float"""
+        """Frames predicted by the length model, rounded.  (B,), float"""
         absent = self.unsqueeze(padding, 2)
         hidden = self.add("Relu", self.over_time(self.where(absent, 0.0, encoded), length.inner))
         duration = self.where(absent, 0.0, self.add("Exp", self.linear(hidden, length.outer)))  # frames (B, T, 1)

@@ -1,4 +1,4 @@
-"""Vocoders as ONNX graphs: HiFi-GAN from log-mel to waveform, the harmonic one up to the spectra that it draws."""
+"""Vocoders as ONNX graphs: HiFi-GAN from log-mel to waveform, the harmonic vocoder up to its predicted spectra."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ from clock_attention.speech.voice.onnx_layers import DOUBLE, FLOAT, INT64
 
 
 class VocoderGraph(OnnxGraph):
-    """HiFi-GAN as an ONNX graph, channels first, as convolutions want it: (1, C, L)."""
+    """HiFi-GAN as an ONNX graph, channels first, as convolutions require: (1, C, L)."""
 
     def convolution(self, x: str, layer: nn.Module, slope: float | None = None) -> str:
-        """leaky_relu, where there is a slope, and a convolution or a transposed one."""
+        """leaky_relu, if a slope is given, and a convolution or transposed convolution."""
         assert isinstance(layer, nn.Conv1d | nn.ConvTranspose1d)
         if slope is not None:
             x = self.add("LeakyRelu", x, alpha=slope)
@@ -73,7 +73,7 @@ class HarmonicGraph(OnnxGraph):
         return self.plus(x, self.times(y, block.scale))
 
     def between(self, x: str, left: str, right: str, weight: str) -> str:
-        """(1, T, C) at places between frames.  (1, N, C)"""
+        """Interpolate (1, T, C) at positions between frames.  (1, N, C)"""
         near, far = (self.add("Gather", x, place, axis=1) for place in (left, right))
         return self.plus(self.times(near, self.minus(1.0, weight)), self.times(far, weight))
 
@@ -87,7 +87,7 @@ class HarmonicGraph(OnnxGraph):
         return left, self.add("Min", self.plus(left, 1, np.int64), last), self.unsqueeze(weight, 0, 2)
 
     def frequency(self, mel: str, pitch: PitchNetwork, around: tuple[str, str, str]) -> str:
-        """F0 in Hz at the places, 0 where there is no voice.  (1, N, 1)"""
+        """F0 in Hz at the positions `places`, 0 where unvoiced.  (1, N, 1)"""
         x = self.over_time(mel, pitch.input)
         for block in pitch.blocks:
             x = self.block(x, block)

@@ -11,19 +11,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 SLOWEST, FASTEST = 0.5, 2.0  # pace: 2 is twice as fast
-# Fewest and most frames per phoneme: below one it cannot sound; no corpus has the highest value.
+# Minimum and maximum frames per phoneme: below one, a phoneme cannot be heard; no corpus reaches the maximum.
 FEWEST_FRAMES, MOST_FRAMES = 1, 50
-PAUSE = 0.45  # seconds between sentences at natural pace, beside the short silences that a phrase ends with
-# Seconds of digital silence at the end of a text. Listeners that detect speech need it: without it, the detector of
-# Moonshine takes the end of one text for the beginning of the next, and writes a "you" there.
+PAUSE = 0.45  # seconds between sentences at natural pace, besides the short silences that a phrase ends with
+# Seconds of digital silence at the end of a text. Recognizers with speech detection need it: without it, Moonshine's
+# detector takes the end of one text for the start of the next and transcribes a "you" there.
 CLOSING = 0.1
-PARAGRAPH = 2.5  # pauses between paragraphs, in those between sentences
+PARAGRAPH = 2.5  # pause between paragraphs, relative to the pause between sentences
 RE_DURATION = re.compile(r"\s*(\d+\.?\d*|\.\d+)\s*(ms|s|)\s*")
 
 
 @dataclass(frozen=True)
 class Pacing:
-    """Pacing of a request, at most one of three: relative pace, frames per phoneme, or the duration in seconds."""
+    """Pacing of a request, by at most one of three: relative pace, frames per phoneme, or duration in seconds."""
 
     pace: float | None = None
     mpr: float | None = None
@@ -47,12 +47,12 @@ class Pacing:
         return cls(pace, mpr, None if duration is None else parse_duration(duration))
 
     def speed(self, natural_mpr: float) -> float:
-        """How many times as fast as natural; what pauses are divided by."""
+        """Speed relative to natural, by which pauses are divided."""
         return natural_mpr / self.mpr if self.mpr is not None else self.pace or 1.0
 
 
 def parse_duration(duration: float | str) -> float:
-    """Pacing by a duration: seconds of 3.2, "3.2", "3.2s" or "3200ms"."""
+    """Parse the duration of a pacing into seconds: 3.2, "3.2", "3.2s" or "3200ms"."""
     match = RE_DURATION.fullmatch(duration if isinstance(duration, str) else repr(float(duration)))
     seconds = float(match[1]) / (1000 if match[2] == "ms" else 1) if match else math.nan
     if not 0 < seconds < math.inf:
@@ -61,21 +61,22 @@ def parse_duration(duration: float | str) -> float:
 
 
 def share(total: int, weights: Sequence[int]) -> list[int]:
-    """Pacing in whole numbers: in proportion to the weights, with exactly this total."""
+    """Pacing in whole numbers: split a total exactly, in proportion to the weights."""
     whole, reached, given, shares = sum(weights), 0, 0, []
     for weight in weights:
         reached += weight
-        end = (2 * total * reached + whole) // (2 * whole)  # rounded, without a float in between
+        end = (2 * total * reached + whole) // (2 * whole)  # rounded in integer arithmetic
         shares.append(end - given)
         given = end
     return shares
 
 
 def share_frames(total: int, natural: Sequence[int], fewest: Sequence[int]) -> list[int]:
-    """Pacing in frames: of each part (speech or pause) of a whole that lasts exactly `total`.
+    """Pacing in frames: split exactly `total` frames among parts (speech or pauses).
 
-    Longer than natural, every part is stretched alike. Shorter, each gives up the same share of what lies above
-    its minimum, so that pauses, whose minimum is 0, shrink a little faster than speech and nothing disappears.
+    If it is longer than natural, every part is stretched alike. If it is shorter, each part gives up the same share of
+    its frames above the minimum, so that pauses, whose minimum is 0, shrink a little faster than speech and nothing
+    disappears.
     """
     natural = [max(frames, least) for frames, least in zip(natural, fewest, strict=True)]
     if total < sum(fewest):
@@ -88,7 +89,7 @@ def share_frames(total: int, natural: Sequence[int], fewest: Sequence[int]) -> l
 
 
 def check_duration(seconds: float, frames: int, phonemes: int, natural: int, frame_seconds: float) -> None:
-    """Pacing: refuse durations that are too short or too long for the text."""
+    """Check the duration of a pacing: raises if it is too short or too long for the text."""
     fewest, most = FEWEST_FRAMES * phonemes, MOST_FRAMES * phonemes
     if not fewest <= frames <= most:
         raise ValueError(

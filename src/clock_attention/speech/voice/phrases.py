@@ -1,4 +1,4 @@
-"""Phrases: sentences cut into pieces that a model speaks in one go."""
+"""Phrases: cuts sentences into parts that a model speaks at once."""
 
 from __future__ import annotations
 
@@ -11,43 +11,43 @@ from numpy.typing import NDArray
 
 from clock_attention.speech.text.phonemes import NO_WORD, PAUSES, WORD_BOUNDARY, Phonemes
 
-# Of the longest utterances in training, decoded in parallel. Prompts of 49 to 64 phonemes, where 64 was the longest:
+# Share of the longest training utterance, in parallel decoding. Prompts of 49 to 64 phonemes, where 64 was the longest:
 # trained with plain L1, 13.0 % word error [9.0, 17.3] in one piece, 6.2 % [3.3, 9.6] in two; with `warped_share`, 3.1 %
 # both ways, but one "a" of the hard list (of 799 words) was given a single frame in one piece, and none in two.
 PHRASE_SHARE = 0.75
-LONGEST_PHRASE = 110  # phonemes, where a voice does not say how long the utterances were that it has learned from
-LONGEST_ALIGNED = 220  # phonemes of a voice that was trained along alignments, which do not blur with length
-PHRASE_PAUSE = 0.1  # seconds after punctuation at which a very long sentence had to be cut
-# What it costs to cut a sentence after these, in shares of a phrase's length.
+LONGEST_PHRASE = 110  # phonemes, for a voice that does not say how long its training utterances were
+LONGEST_ALIGNED = 220  # phonemes, for a voice trained along alignments, which do not blur with length
+PHRASE_PAUSE = 0.1  # seconds after punctuation at which a very long sentence was cut
+# Cost of cutting a sentence after these, as a fraction of a phrase's length.
 CUT_COST = {".": 0.0, "!": 0.0, "?": 0.0, ",": 0.1, WORD_BOUNDARY: 1.0}
 
 
 @dataclass(frozen=True)
 class EncodedPhrase:
-    """A phrase as a model encodes it, with its natural length: made once, for planning and for synthesis."""
+    """A phrase encoded by a model, with its natural length; computed once for both planning and synthesis."""
 
     frames: int  # at natural pace
-    state: Any  # the model's own
+    state: Any  # specific to the model
     durations: NDArray[Any] | None = None  # frames of the silence before, every token and the silence after (T + 2,)
-    optional: NDArray[np.bool_] | None = None  # which of them may take no frames
+    optional: NDArray[np.bool_] | None = None  # which of these may take no frames
 
 
 @dataclass
 class Phrase:
-    """A phrase: tokens start … stop of a sentence, spoken in one go; then `pause` seconds at natural pace."""
+    """A phrase: tokens start … stop of a sentence, spoken at once, then `pause` seconds at natural pace."""
 
     phonemes: Phonemes
     start: int
     stop: int
     pause: float
-    encoded: EncodedPhrase | None = field(default=None, compare=False, repr=False)  # where planning needed its length
+    encoded: EncodedPhrase | None = field(default=None, compare=False, repr=False)  # set if planning needed its length
 
 
 def cut_phrases(phonemes: Phonemes, pause: float, longest: int) -> list[Phrase]:
     """Cut a sentence into phrases of at most `longest` tokens and about equal length, the last with a `pause`.
 
-    Cut after punctuation where possible, else between words, else anywhere. A word boundary at a cut or at the
-    end belongs to no phrase, because no training utterance ends with one.
+    It cuts after punctuation if possible, otherwise between words, otherwise anywhere. A word boundary at a cut or at
+    the end belongs to no phrase, because no training utterance ends with one.
     """
     phrases, start = [], 0
     while len(phonemes) - start > longest:
@@ -62,7 +62,7 @@ def cut_phrases(phonemes: Phonemes, pause: float, longest: int) -> list[Phrase]:
 
 
 def best_cut(tokens: Sequence[str], longest: int) -> int:
-    """Cutting into phrases: length of the first, near an equal share of all, preferably after punctuation."""
+    """Best length of the first phrase of a sentence: near an equal share, preferably ending after punctuation."""
     aim = len(tokens) / -(-len(tokens) // longest)
 
     def cost(length: int) -> float:
@@ -72,7 +72,7 @@ def best_cut(tokens: Sequence[str], longest: int) -> int:
 
 
 def part(phonemes: Phonemes, start: int, stop: int) -> Phonemes:
-    """The phonemes of a phrase: tokens start … stop with their words, counted from 0 again."""
+    """The phonemes of a phrase: tokens start … stop with their words, renumbered from 0."""
     if (start, stop) == (0, len(phonemes)):
         return phonemes
     index = phonemes.word_index[start:stop]

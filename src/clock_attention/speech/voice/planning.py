@@ -1,4 +1,4 @@
-"""Planning: sentences read and cut into phrases, and how many frames each phrase, phoneme and pause takes."""
+"""Planning of speech: reads sentences, cuts them into phrases, and sets frames of phrases, phonemes and pauses."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ from clock_attention.speech.voice.timing import PhraseTiming, TimingRow, paced, 
 
 logger = logging.getLogger(__name__)
 
-LONGEST_PAUSE, LONGEST_CLOSING = 40, 12  # frames of a pause, and of the silences around, that the model speaks itself
+LONGEST_PAUSE, LONGEST_CLOSING = 40, 12  # most frames of a pause and of enclosing silences that the model speaks
 
 
 class PlannedVoice(Protocol):
-    """What planning asks of a voice, whether torch runs its model or something else."""
+    """Interface of a voice that planning needs, whether its model runs in torch or elsewhere."""
 
     @property
     def language(self) -> Any: ...  # with `mpr`, frames per phoneme of natural speech
@@ -60,13 +60,13 @@ class PlannedSentence:
     phrases: list[Phrase]
     first: int = 0  # its words are first … stop of the text
     stop: int = 0
-    numbers: tuple[int, ...] = ()  # of the words of `phonemes`; empty where nothing is asked of single words
+    numbers: tuple[int, ...] = ()  # of the words of `phonemes`; empty if no single words are controlled
     controls: Controls = UNCONTROLLED
-    opens: bool = True  # whether the text begins and ends with it
+    opens: bool = True  # whether the text starts and ends with it
     closes: bool = True
 
     def words_of(self, phrase: Phrase) -> tuple[int, ...]:
-        """The number of each token's word, −1 for boundaries."""
+        """The word number of each token, −1 for boundaries."""
         index = self.phonemes.word_index[phrase.start : phrase.stop]
         return tuple(NO_WORD if word == NO_WORD else self.numbers[word] for word in index)
 
@@ -75,23 +75,23 @@ class PhrasePlan(NamedTuple):
     """The plan of a phrase: frames, and prosody of the silence before, every token and the silence after (T + 2,)."""
 
     pause: int  # frames after it
-    frames: int | None = None  # of the phrase; None where the model decides
+    frames: int | None = None  # of the phrase; None if the model decides
     durations: IntArray | None = None  # of its tokens
     pitch: FloatArray | None = None  # semitones
     energy: FloatArray | None = None  # decibels
 
     @property
     def total(self) -> int:
-        """Of a phrase whose tokens are all timed."""
+        """Total frames of a phrase whose tokens are all timed."""
         return self.pause + (0 if self.durations is None else int(self.durations.sum()))
 
 
 def planned_request(
     voice: PlannedVoice, request: Request, sentences: Iterable[PlannedSentence] | None = None
 ) -> Iterator[tuple[PlannedSentence, list[PhrasePlan]]]:
-    """Plan a request: its sentences with plans of their phrases; refused if it is unreadable or too long.
+    """Plan a request: its sentences with plans of their phrases; raises if it is unreadable or too long.
 
-    `sentences` are the `readings` of the request, where they have been made already.
+    `sentences` are the `readings` of the request, if already available.
     """
     found = readings(voice, request) if sentences is None else iter(sentences)
     first = next(found, None)
@@ -108,7 +108,7 @@ def planned_request(
 def within(
     voice: PlannedVoice, sentences: Iterable[PlannedSentence], pacing: Pacing, seconds: float
 ) -> list[PlannedSentence]:
-    """Sentences to plan, if they will not last longer than that: by the length model, in a hundredth of the time."""
+    """Sentences to plan, unless the length model predicts more than `seconds`, in a hundredth of the synthesis time."""
     found: list[PlannedSentence] = []
     expected = 0.0
     for sentence in sentences:
@@ -125,7 +125,7 @@ def within(
 def planned_within(
     voice: PlannedVoice, planned: Iterable[tuple[PlannedSentence, list[PhrasePlan]]], seconds: float
 ) -> list[tuple[PlannedSentence, list[PhrasePlan]]]:
-    """Planned sentences, if they will not last longer than that."""
+    """Planned sentences, unless they last longer than `seconds`."""
     found = []
     frames = 0
     for sentence, phrases in planned:
@@ -140,7 +140,7 @@ def planned_within(
 
 
 def estimated_seconds(voice: PlannedVoice, phrases: Sequence[Phrase], pacing: Pacing) -> float:
-    """Planned length: how long phrases and pauses will last; 0 where the duration has been asked for."""
+    """Planned length of phrases and pauses in seconds; 0 if a duration was requested."""
     if pacing.duration is not None:
         return 0.0
     pauses = sum(phrase.pause for phrase in phrases) / pacing.speed(voice.language.mpr)
@@ -150,9 +150,9 @@ def estimated_seconds(voice: PlannedVoice, phrases: Sequence[Phrase], pacing: Pa
 
 
 def readings(voice: PlannedVoice, request: Request) -> Iterator[PlannedSentence]:
-    """Planning: the readable sentences of a text, each closed by a boundary that can hold the pause after it."""
+    """Read the sentences of a text for planning, each ending with a boundary that can hold the pause after it."""
     previous: tuple[Sentence, Phonemes, int, int] | None = None
-    opened, stop = 0, 0  # words that have been handed out, and words so far
+    opened, stop = 0, 0  # words that have been yielded, and words so far
     asked = request.controlled or bool(request.controls.marks)
 
     def ready(closes: bool) -> PlannedSentence:
@@ -181,7 +181,7 @@ def readings(voice: PlannedVoice, request: Request) -> Iterator[PlannedSentence]
 
 
 def word_numbers(voice: PlannedVoice, sentence: Sentence, stop: int) -> tuple[int, ...]:
-    """Planning: numbers in the text of a sentence's words that have phonemes; the last is before `stop`."""
+    """Word numbers in the text, for planning, of a sentence's words that have phonemes; the last is before `stop`."""
     words = [
         unit
         for token, unit in zip(sentence.tokens, voice.phonemizer.units(sentence.tokens), strict=True)
@@ -194,7 +194,7 @@ def word_numbers(voice: PlannedVoice, sentence: Sentence, stop: int) -> tuple[in
 def plans(
     voice: PlannedVoice, sentences: Iterable[PlannedSentence], request: Request
 ) -> Iterator[tuple[PlannedSentence, list[PhrasePlan]]]:
-    """Plan each sentence's phrases. What has to fit into a given whole is planned before it begins."""
+    """Plan each sentence's phrases; if they have to fit a given total, all are planned before the first is yielded."""
     if not request.timed:
         yield from plain_plans(voice, sentences, request)
     elif (
@@ -213,7 +213,7 @@ def plans(
 def plain_plans(
     voice: PlannedVoice, sentences: Iterable[PlannedSentence], request: Request
 ) -> Iterator[tuple[PlannedSentence, list[PhrasePlan]]]:
-    """Plans without word controls: lengths by pace, or shares of the whole duration, by phrase."""
+    """Plans without word controls: phrase lengths by pace, or as shares of the total duration."""
     lengths: Iterator[int] | None = None
     pacing, rate = request.pacing, voice.frames_per_second
     if pacing.duration is not None:
@@ -230,7 +230,7 @@ def plain_plans(
 
 
 def crosses(request: Request) -> bool:
-    """Planning: whether a stretch of exact duration goes beyond one sentence."""
+    """Whether a stretch of exact duration extends beyond one sentence, for planning."""
     ends, reached = [], 0
     for sentence in request.sentences:
         reached += count_words(sentence)
@@ -264,14 +264,14 @@ def row_plans(voice: PlannedVoice, sentences: Sequence[PlannedSentence], request
 
 
 def timings(voice: PlannedVoice, sentences: Sequence[PlannedSentence], pacing: Pacing) -> list[list[PhraseTiming]]:
-    """Planning: natural frames of every token; with `mpr`, in that proportion to the number of phonemes."""
+    """Natural frames of every token, for planning; scaled to `mpr` frames per phoneme, if given."""
     return [[phrase_timing(voice, sentence, phrase, pacing) for phrase in sentence.phrases] for sentence in sentences]
 
 
 def phrase_timing(voice: PlannedVoice, sentence: PlannedSentence, phrase: Phrase, pacing: Pacing) -> PhraseTiming:
-    """Planning: natural frames of one phrase's tokens, with its pause."""
+    """Natural frames of one phrase's tokens and of its pause, for planning."""
     found = encoded(voice, phrase)
-    assert found.durations is not None  # only aligned voices take requests for single words
+    assert found.durations is not None  # only aligned voices support controls of single words
     assert found.optional is not None
     frames = found.durations.astype(np.float64)
     pause = phrase.pause * voice.frames_per_second
@@ -282,7 +282,7 @@ def phrase_timing(voice: PlannedVoice, sentence: PlannedSentence, phrase: Phrase
 
 
 def entry_tokens(sentences: Sequence[PlannedSentence]) -> list[str]:
-    """Planning: the phoneme of each entry of a row, "" for silences, pauses and boundaries."""
+    """The phoneme of each entry of a planned row, "" for silences, pauses and boundaries."""
     found: list[str] = []
     for sentence in sentences:
         for phrase in sentence.phrases:
@@ -294,7 +294,7 @@ def entry_tokens(sentences: Sequence[PlannedSentence]) -> list[str]:
 def contours(
     sentence: PlannedSentence, phrase: Phrase, request: Request
 ) -> tuple[FloatArray | None, FloatArray | None]:
-    """Planning prosody: semitones and decibels of silence before, tokens, silence after; None if not asked for."""
+    """Planned prosody: semitones and decibels of silence before, tokens, silence after; None if not requested."""
     base, words = request.prosody, sentence.controls.prosody
     found = [base]
     for word in sentence.words_of(phrase):
@@ -305,26 +305,26 @@ def contours(
 
 
 def with_boundary(phonemes: Phonemes) -> Phonemes:
-    """Planning: phonemes that end with a pause or word boundary, where the pause after them goes."""
+    """Phonemes that end with a pause or word boundary, where planning puts the pause after them."""
     if phonemes.word_index[-1] == NO_WORD:
         return phonemes
     return Phonemes((*phonemes.tokens, WORD_BOUNDARY), (*phonemes.word_index, NO_WORD), phonemes.words)
 
 
 def encoded(voice: PlannedVoice, phrase: Phrase) -> EncodedPhrase:
-    """Planning: the phrase encoded, once; synthesis takes what planning has made."""
+    """The encoding of a planned phrase, computed once; synthesis reuses it."""
     if phrase.encoded is None:
         phrase.encoded = voice.encode(phrase.phonemes)
     return phrase.encoded
 
 
 def natural_lengths(voice: PlannedVoice, phrases: Sequence[Phrase]) -> list[int]:
-    """Planning: frames of each phrase at natural pace, by the length model."""
+    """Frames of each planned phrase at natural pace, by the length model."""
     return [encoded(voice, phrase).frames for phrase in phrases]
 
 
 def planned_frames(voice: PlannedVoice, phrases: Sequence[Phrase], seconds: float) -> list[int]:
-    """Planning: frames of each phrase and of the pause after it, in turn, that sum to the duration exactly."""
+    """Planned frames of each phrase and of the pause after it, in turn, that sum to the duration exactly."""
     natural: list[int] = []
     for phrase, count in zip(phrases, natural_lengths(voice, phrases), strict=True):
         natural += [count, round(phrase.pause * voice.frames_per_second)]
@@ -337,7 +337,7 @@ def planned_frames(voice: PlannedVoice, phrases: Sequence[Phrase], seconds: floa
 
 
 def spoken_durations(durations: IntArray, phonemes: Phonemes) -> IntArray:
-    """Planning: what of these durations (T + 2,) a model is asked for; it has learned no long silences."""
+    """Planned durations (T + 2,), limited to what the model is asked for, as it has not learned long silences."""
     silent = np.array([True, *(token in PAUSES or token == WORD_BOUNDARY for token in phonemes.tokens), True])
     longest = np.where(silent, LONGEST_PAUSE, durations)
     longest[[0, -1]] = LONGEST_CLOSING
@@ -345,7 +345,7 @@ def spoken_durations(durations: IntArray, phonemes: Phonemes) -> IntArray:
 
 
 def with_silences(phonemes: Phonemes) -> Phonemes:
-    """Planning: phonemes with the silence before and after as word boundaries."""
+    """Planned phonemes with the silences before and after as word boundaries."""
     return Phonemes(
         (WORD_BOUNDARY, *phonemes.tokens, WORD_BOUNDARY), (NO_WORD, *phonemes.word_index, NO_WORD), phonemes.words
     )

@@ -24,7 +24,7 @@ from clock_attention.speech.text.tokens import Kind, Token
 from clock_attention.speech.voice.pacing import PAUSE, Pacing, parse_duration
 from clock_attention.speech.voice.timeline import Timeline
 
-SHORTEST_MARKED = 0.1  # seconds of a break from which on it is read like a comma
+SHORTEST_MARKED = 0.1  # seconds; breaks of at least this length are read like a comma
 
 Keep = Literal["pace", "total"]
 
@@ -36,16 +36,16 @@ class Request:
     text: str
     sentences: tuple[Sentence, ...]
     pacing: Pacing
-    pause: float  # seconds between sentences at natural pace; between paragraphs there are more
-    seed: int  # of anything random in a vocoder or decoder
-    most_seconds: float | None = None  # refuse texts that will last longer, before any of it is spoken
-    lexicon: Lexicon | None = None  # whose words, besides the built-in names, the sentences have been read with
-    prosody: Prosody = NEUTRAL  # pitch and energy of the whole
+    pause: float  # seconds between sentences at natural pace; longer between paragraphs
+    seed: int  # random seed for the vocoder and the decoder
+    most_seconds: float | None = None  # reject texts that would last longer, before any of it is spoken
+    lexicon: Lexicon | None = None  # words used to read the sentences, besides the built-in names
+    prosody: Prosody = NEUTRAL  # pitch and energy of the whole text
     controls: Controls = UNCONTROLLED
-    keep: Keep = "pace"  # of the words that are not controlled: their pace, or the total
+    keep: Keep = "pace"  # what stays the same: the pace of words without controls, or the total duration
     timeline: Timeline | None = None
     document: SsmlDocument | None = None  # the SSML that the text was taken from
-    words: Mapping[int, WordControl] | None = None  # what was asked for by number
+    words: Mapping[int, WordControl] | None = None  # controls of single words by number
 
     @classmethod
     def of(
@@ -66,7 +66,7 @@ class Request:
         most_seconds: float | None = None,
         lexicon: Lexicon | None = None,
     ) -> Request:
-        """The options are those of `Voice.stream`."""
+        """Build a request from the options of `Voice.stream`."""
         pacing = Pacing.of(pace, mpr, duration)
         if not 0 <= pause <= 10:
             raise ValueError(f"pause: got {pause:g}, expected 0 … 10 seconds between sentences")
@@ -93,7 +93,7 @@ class Request:
         return request._read(lexicon)
 
     def read_with(self, lexicon: Lexicon | None) -> Request:
-        """The same request with the words of a lexicon."""
+        """The same request, read with the words of a lexicon."""
         return self if lexicon is self.lexicon else self._read(lexicon)
 
     def _read(self, lexicon: Lexicon | None) -> Request:
@@ -108,38 +108,38 @@ class Request:
 
     @property
     def timed(self) -> bool:
-        """Whether anything is asked for that changes the length of single words or silences."""
+        """Whether the request changes the length of single words or silences."""
         return self.timeline is not None or self.controls.timed
 
     @property
     def controlled(self) -> bool:
-        """Whether it needs a voice whose words can be controlled one by one."""
+        """Whether the request needs a voice whose words can be controlled individually."""
         return self.timeline is not None or not self.controls.neutral or self.prosody != NEUTRAL
 
 
 def well_formed(text: str) -> str:
-    """The text of a request without halves of UTF-16 pairs, which no file can hold: badly decoded input has them."""
+    """The text of a request without lone UTF-16 surrogates, which badly decoded input has and no file can store."""
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def short_sentences(found: Iterable[Sentence]) -> Iterator[Sentence]:
-    """Sentences of a request, and parts of those that are too long to be read at once."""
+    """Sentences of a request; those that are too long to be read at once are split into parts."""
     for sentence in found:
         yield from in_parts(sentence)
 
 
 def is_word(token: Token) -> bool:
-    """For a request: whether a token is a word that can be counted."""
+    """Whether a token counts as a word of a request."""
     return token.kind not in (Kind.MARK, Kind.BREAK)
 
 
 def count_words(sentence: Sentence) -> int:
-    """For a request: the words of a sentence."""
+    """Number of words in a sentence of a request."""
     return sum(map(is_word, sentence.tokens))
 
 
 def word_control(control: WordControl | Mapping[str, Any]) -> WordControl:
-    """For a request: the controls of a word, given as such or as a dictionary."""
+    """The controls of a word in a request, given as a `WordControl` or a dictionary."""
     if isinstance(control, WordControl):
         return control
     unknown = set(control) - {"pace", "pitch", "energy", "duration"}
@@ -149,7 +149,7 @@ def word_control(control: WordControl | Mapping[str, Any]) -> WordControl:
 
 
 def with_words(controls: Controls, words: Mapping[int, WordControl]) -> Controls:
-    """A request's controls together with those of single words."""
+    """A request's controls, merged with those of single words."""
     prosody = dict(controls.prosody)
     stretches = list(controls.stretches)
     for number, control in words.items():
@@ -160,13 +160,13 @@ def with_words(controls: Controls, words: Mapping[int, WordControl]) -> Controls
 
 
 def read_document(document: SsmlDocument, lexicon: Lexicon) -> tuple[tuple[Sentence, ...], Controls]:
-    """A request in SSML: sentences of the document, and what it asks for by the numbers of their words."""
+    """Read a request in SSML: sentences of the document, and its controls by word number."""
     found = list(short_sentences(sentences_of(document.text, document.given, lexicon)))
     origin = plain(document.text).origin
     starts = [token.start for sentence in found for token in sentence.tokens if is_word(token)]
 
     def number(place: int) -> int:
-        """Of the first word that begins there or later."""
+        """Number of the first word that starts at this position or later."""
         return bisect_left(starts, bisect_left(origin, place))
 
     prosody: dict[int, Prosody] = {}
@@ -192,7 +192,7 @@ def read_document(document: SsmlDocument, lexicon: Lexicon) -> tuple[tuple[Sente
 
 
 def with_pauses(found: Iterable[Sentence], breaks: Mapping[int, float]) -> Iterator[Sentence]:
-    """A request's sentences with a comma at each longer break: a voice pauses there, and speaks accordingly."""
+    """A request's sentences with a comma at each longer break, so that the voice phrases them with a pause there."""
     number = 0
     for sentence in found:
         tokens: list[Token] = []

@@ -28,10 +28,10 @@ class Speech:
     mel: Tensor  # log-mel (S, M); pauses between sentences are digital silence
     phonemes: Phonemes  # of the whole text; alignment.labels are its tokens
     alignment: Alignment
-    utterances: tuple[Utterance, ...] = field(repr=False)  # the phrases it was spoken in, with weights and clocks
+    utterances: tuple[Utterance, ...] = field(repr=False)  # the phrases of the speech, with weights and clocks
     offsets: tuple[int, ...] = field(repr=False)  # first mel frame of each
     sentences: tuple[Interval, ...] = field(repr=False)
-    marks: tuple[Interval, ...] = field(default=(), repr=False)  # of SSML, without length
+    marks: tuple[Interval, ...] = field(default=(), repr=False)  # SSML marks, without duration
 
     @property
     def seconds(self) -> float:
@@ -43,9 +43,9 @@ class Speech:
         return word_intervals(self.phonemes, self.alignment)
 
     def tiers(self) -> dict[str, list[Interval]]:
-        """Sentences, words, phones and visemes in seconds, and marks where there are any.
+        """Sentences, words, phones and visemes in seconds, and marks, if any.
 
-        Pauses and word boundaries are phones without a label; marks have no length.
+        Pauses and word boundaries are phones without a label; marks have no duration.
         """
         return spoken_tiers(self.phonemes, self.alignment, self.sentences, self.marks)
 
@@ -65,7 +65,7 @@ class Speech:
 
 
 def join(pieces: Sequence[Speech], text: str) -> Speech:
-    """Pieces of a stream of speech as one."""
+    """Join the pieces of a stream of speech into one."""
     if len(pieces) == 1:
         return replace(pieces[0], text=text)
     phonemes = joined(piece.phonemes for piece in pieces)

@@ -1,7 +1,7 @@
 """The figure of spoken text: waveform, mel, attention and both clocks on one time axis.
 
-The attention map is in the middle. The source clock stands to its left, on the axis of phonemes; the target clock
-below it, on the axis of time: attention falls where the two read the same.
+The attention map is in the middle. To its left, along the axis of phonemes, is the source clock; below it, along the
+axis of time, the target clock. Attention falls where the two read the same.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-MOST_TOKENS = 110  # in one picture; longer speech is drawn up to there
+MOST_TOKENS = 110  # per figure; longer speech is drawn up to there
 
 
 class Drawable(Protocol):
-    """What the figure needs of speech."""
+    """Attributes of speech that its figure needs."""
 
     @property
     def text(self) -> str: ...
@@ -78,7 +78,7 @@ class View:
 
     @classmethod
     def of(cls, speech: Drawable) -> View:
-        """As many phrases from the beginning as fit into one figure, at least one."""
+        """The first phrases of the speech, as many as fit into one figure, at least one."""
         ends = list(accumulate(len(utterance.phonemes) for utterance in speech.utterances))
         count = max(1, sum(end <= MOST_TOKENS for end in ends))
         utterances = speech.utterances[:count]
@@ -117,7 +117,7 @@ def save_figure(speech: Drawable, path: str | Path, *, waveform: bool = True, dp
 
 
 def draw(speech: Drawable, *, waveform: bool = True) -> Figure:
-    """The figure of speech itself, for notebooks and pages. More than 110 phonemes are drawn up to there."""
+    """Create the figure of speech, for example for a notebook; only the first 110 phonemes are drawn."""
     view = View.of(speech)
     heights = {"wave": 0.6, "mel": 1.5, "attention": min(max(2.2, 0.135 * len(view.tokens)), 11.0), "target": 1.1}
     rows = [row for row in heights if (row != "wave" or waveform) and (row != "target" or view.has_clocks)]
@@ -156,7 +156,7 @@ def caption(speech: Drawable, view: View) -> str:
 
 
 def draw_attention(axis: Axes, view: View) -> None:
-    """In the figure of speech: attention weights (mean over heads and layers) and the alignment as a line."""
+    """Draw attention weights (mean over heads and layers) and the alignment as a line in the figure of speech."""
     for utterance, offset, first in zip(view.utterances, view.offsets, view.firsts, strict=True):
         tokens = len(utterance.phonemes)
         weights = frame_weights(utterance)  # (T, frames)
@@ -171,13 +171,13 @@ def draw_attention(axis: Axes, view: View) -> None:
 
 
 def frame_weights(utterance: Utterance) -> FloatArray:
-    """For the figure of speech: attention weights (T, frames) without autoregressive models' end token."""
+    """Attention weights (T, frames) for the figure of speech, without the end token of autoregressive models."""
     matrix = alignment_matrix(utterance.weights)[:, : len(utterance.phonemes)]
     return np.repeat(matrix, utterance.frames_per_step, axis=0)[: len(utterance.mel)].T
 
 
 def draw_source_clock(axis: Axes, view: View) -> None:
-    """In the figure of speech: the source clock, beside the attention."""
+    """Draw the source clock next to the attention in the figure of speech."""
     for utterance, first in zip(view.utterances, view.firsts, strict=True):
         clock = readings(utterance.clocks[-1].source)[: len(utterance.phonemes)]  # (T, channels)
         place = first + np.arange(len(clock)) + 0.5
@@ -188,7 +188,7 @@ def draw_source_clock(axis: Axes, view: View) -> None:
 
 
 def draw_target_clock(axis: Axes, view: View) -> None:
-    """In the figure of speech: the target clock, below the attention."""
+    """Draw the target clock below the attention in the figure of speech."""
     for utterance, offset in zip(view.utterances, view.offsets, strict=True):
         clock = readings(utterance.clocks[-1].target)  # (steps, channels)
         time = (offset + (np.arange(len(clock)) + 0.5) * utterance.frames_per_step) * view.frame_seconds
@@ -200,12 +200,12 @@ def draw_target_clock(axis: Axes, view: View) -> None:
 
 
 def readings(clock: Tensor) -> FloatArray:
-    """For the figure of speech: a clock's readings (H, L, D) → (L, H·D)"""
+    """A clock's readings for the figure of speech.  (H, L, D) → (L, H·D)"""
     return clock.double().permute(1, 0, 2).flatten(1).numpy()
 
 
 def label_phonemes(axis: Axes, view: View) -> None:
-    """In the figure of speech: phonemes on the vertical axis."""
+    """Label the vertical axis of the figure of speech with phonemes."""
     count = len(view.tokens)
     axis.set_yticks(np.arange(count) + 0.5, ["·" if token == WORD_BOUNDARY else token for token in view.tokens])
     axis.tick_params(axis="y", labelsize=8.5 if count <= 80 else 6.5, length=0, pad=2)

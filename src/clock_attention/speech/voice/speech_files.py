@@ -1,4 +1,4 @@
-"""Files of one spoken text, written sentence by sentence; only what figure and timestamps need stays in memory."""
+"""Output files of one spoken text, written sentence by sentence; memory holds only data for figure and timestamps."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from clock_attention.timestamps import FORMATS, Interval
 
 
 class MelFile:
-    """The .npy file of spoken text's mel (frames, bins), written incrementally and renamed when complete."""
+    """The .npy file of a spoken text's mel (frames, bins), written incrementally and renamed when complete."""
 
     def __init__(self, path: Path, bins: int) -> None:
         self.path, self.bins, self.frames = path, bins, 0
@@ -51,7 +51,7 @@ class MelFile:
 
 
 class Outputs:
-    """Writes spoken text's files: the pieces of a stream to the requested ones."""
+    """Writes the requested files of a spoken text from the pieces of a stream."""
 
     def __init__(
         self,
@@ -66,7 +66,7 @@ class Outputs:
         self.frames = self.samples = self.phonemes = 0
         self.sample_rate = 1
         self._open = ExitStack()
-        self._writers: list[tuple[Any, str]] = []  # a file and what of the speech it takes
+        self._writers: list[tuple[Any, str]] = []  # a file and the attribute of the speech that goes into it
         self._tiers: dict[str, list[Interval]] = {}
         self._shown: list[Speech] = []
         self._shown_phonemes = 0
@@ -90,7 +90,7 @@ class Outputs:
         return self
 
     def write(self, piece: Speech) -> None:
-        """Take the next piece of a stream."""
+        """Write the next piece of a stream."""
         if not self._writers:
             self._begin(piece)
         for file, part in self._writers:
@@ -105,7 +105,7 @@ class Outputs:
         self.phonemes += len(piece.phonemes)
 
     def _begin(self, piece: Speech) -> None:
-        """Sample rate and mel bins are those of the first piece."""
+        """Open the files with the sample rate and mel bins of the first piece."""
         self.sample_rate = piece.sample_rate
         kind = SoundFile if isinstance(self.sound, Path) else SoundPipe
         sound = kind(self.sound, piece.sample_rate)  # type: ignore[arg-type]

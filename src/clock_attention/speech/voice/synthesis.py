@@ -1,7 +1,7 @@
 """Synthesis, from text to speech: sentences, phonemes, frames of each phrase, mel, waveform, times of all phonemes.
 
-`utter` is the acoustic model alone, one utterance per text; `stream` yields a text sentence by sentence. `Voice` offers
-both as methods.
+`utter` runs only the acoustic model, one utterance per text; `stream` yields a text sentence by sentence. `Voice`
+offers both as methods.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from clock_attention.timestamps import Alignment, Interval
 if TYPE_CHECKING:
     from clock_attention.speech.vocoder.vocoder import Vocoder
 
-MOST_DEVIATIONS, IMPLAUSIBLE_SHARE = 30.0, 0.01  # values further off than that, in more than this share, are no speech
+MOST_DEVIATIONS, IMPLAUSIBLE_SHARE = 30.0, 0.01  # not speech if a larger share of values deviates more
 
 
 def utter(
@@ -57,11 +57,11 @@ def utter(
     mpr: float | None = None,
     pace: float | None = None,
 ) -> list[Utterance]:
-    """Synthesis of texts in one batched pass of the acoustic model, without sentences and without a vocoder.
+    """Synthesis of texts in one batched pass of the acoustic model, without sentence splitting or a vocoder.
 
     Args:
-        frames: mel frames of each text (one number: of all). Parallel decoding keeps them exactly; an autoregressive
-            model takes them for its pace and ends when its clock does.
+        frames: mel frames of each text, or one number for all. Parallel decoding keeps them exactly; an autoregressive
+            model uses them as its pace and ends when its clock does.
         mpr: mel frames per phoneme.
         pace: relative to natural; 2 is twice as fast.
     """
@@ -87,12 +87,12 @@ def render(
     encoded: EncodedPhrase | None = None,
     **control: IntArray | FloatArray | None,
 ) -> list[Utterance]:
-    """Synthesis: one pass of the model. Questions rise where the model takes a pitch.
+    """Synthesis by one pass of the model; questions rise if the model accepts a pitch.
 
     Args:
-        encoded: of a single text that planning has encoded already.
-        control: of aligned models and single texts: `durations` in frames, `pitch` in semitones, of every token with
-            its closing silences (T + 2,).
+        encoded: for a single text: its encoding, if planning has already computed it.
+        control: for aligned models and single texts: `durations` in frames and `pitch` in semitones, of every token and
+            the enclosing silences (T + 2,).
     """
     if not texts:
         return []
@@ -127,7 +127,7 @@ def render(
 
 
 def check_plausible(voice: VoiceFolder, synthesis: Synthesis) -> None:
-    """Check of a synthesised mel: weights can be finite and still be nonsense, which would be silence or noise."""
+    """Check a synthesised mel: finite weights can still be nonsense and produce silence or noise."""
     valid = torch.arange(synthesis.mel.shape[1], device=synthesis.mel.device) < synthesis.frames[:, None]
     predicted = synthesis.mel[valid]  # (all frames, M), standardised
     if not bool(predicted.isfinite().all()):
@@ -135,14 +135,14 @@ def check_plausible(voice: VoiceFolder, synthesis: Synthesis) -> None:
     share = float((predicted.abs() > MOST_DEVIATIONS).float().mean())
     if share > IMPLAUSIBLE_SHARE:
         warnings.warn(
-            f"{voice.path}: what the model says lies far outside of any speech (more than {MOST_DEVIATIONS:g} standard "
+            f"{voice.path}: the model's output lies far outside of any speech (more than {MOST_DEVIATIONS:g} standard "
             "deviations off): its weights are damaged or do not belong to its voice.json",
             stacklevel=2,
         )
 
 
 def cut_utterance(voice: VoiceFolder, synthesis: Synthesis, item: int, text: str, phonemes: Phonemes) -> Utterance:
-    """One item of a synthesised batch without its padding."""
+    """Extract one item of a synthesised batch, without padding."""
     frames, steps = int(synthesis.frames[item]), int(synthesis.steps[item])
     tokens, group = int(synthesis.tokens[item]), voice.model.config.frames_per_step
     weights = [layer[item, :, :steps, :tokens].float().cpu() for layer in synthesis.weights]  # (H, steps, T)
@@ -172,7 +172,7 @@ def cut_utterance(voice: VoiceFolder, synthesis: Synthesis, item: int, text: str
 
 
 def token_durations(weights: Sequence[Tensor], tokens: int, frames: int, frames_per_step: int) -> IntArray:
-    """Mel frames of each synthesised token, from where attention crosses to the next; sum `frames`.  (T,)
+    """Mel frames of each synthesised token, from where attention moves on to the next; they sum to `frames`.  (T,)
 
     Frames spent on the end token belong to the last token.
     """
@@ -185,18 +185,18 @@ def stream(
     vocoder: str | Path | Vocoder,
     sentences: Iterable[PlannedSentence] | None = None,
 ) -> Iterator[Speech]:
-    """Synthesis sentence by sentence, as a stream; joined end to end, the pieces are the whole.
+    """Synthesis as a stream, sentence by sentence; the pieces joined are the whole speech.
 
-    `sentences` are the `readings` of the request, where they have been made already.
+    `sentences` are the `readings` of the request, if already available.
     """
     check_controls(voice, request)
     planned = planned_request(voice, request, sentences)
-    # Loaded only now: a request that is refused costs nothing.
+    # The vocoder is loaded only now, so that a rejected request costs nothing.
     return spoken(voice, planned, request, voice.vocoder(vocoder))
 
 
 def check_controls(voice: VoiceFolder, request: Request) -> None:
-    """Before synthesis: refuse what a voice cannot do."""
+    """Check a request before synthesis: raises for controls that the voice does not support."""
     if request.pacing.duration is not None and voice.model.config.autoregressive:
         raise ValueError(
             "duration: an autoregressive decoder ends when its clock has run out, so its duration cannot be "
@@ -204,7 +204,7 @@ def check_controls(voice: VoiceFolder, request: Request) -> None:
         )
     if request.controlled and not isinstance(voice.model, AlignedModel):
         raise ValueError(
-            f"{voice.path}: this voice has no durations of single words (its alignment comes out of attention), so "
+            f"{voice.path}: this voice has no durations of single words (its alignment comes from attention), so "
             "timeline, pitch, energy, breaks, prosody and emphasis need another one: use the default voice"
         )
     if request.controlled and voice.language.prosody is None:
@@ -217,9 +217,9 @@ def spoken(
     request: Request,
     vocoder: Vocoder,
 ) -> Iterator[Speech]:
-    """The stream of synthesis itself. Nothing is kept of a sentence once it has been handed over."""
+    """The stream of synthesis itself; sentences are not kept once they have been yielded."""
     for number, (sentence, phrase_plans) in enumerate(planned):
-        with torch.random.fork_rng(devices=[]):  # the consumer's own random numbers stay as they were
+        with torch.random.fork_rng(devices=[]):  # does not change the consumer's random state
             torch.manual_seed(request.seed + number)
             speech = say(voice, sentence, phrase_plans, request.pacing, vocoder)
         yield speech
@@ -238,7 +238,7 @@ def say(
         utterance = utter_phrase(voice, phrase, pacing, plan)
         pause = plan.pause
         utterances.append(utterance)
-        if isinstance(voice.model, AlignedModel):  # has silence of its own around every phrase
+        if isinstance(voice.model, AlignedModel):  # speaks silence around every phrase itself
             before = np.empty(0, np.int64) if place == 0 else durations
             durations = np.concatenate([before, utterance.alignment.durations])
             durations[-1] += pause
@@ -255,7 +255,7 @@ def say(
     alignment = Alignment(phonemes.tokens, durations, 1 / rate)
     words = word_intervals(phonemes, alignment)
     shown = Interval(0, end / rate, sentence.text)
-    if any(plan.durations is not None for plan in phrase_plans):  # without long silences that were asked for
+    if any(plan.durations is not None for plan in phrase_plans):  # without long requested silences
         shown = Interval(
             max(0.0, words[0].start - SILENCE_BEFORE / rate),
             min(end / rate, words[-1].end + SILENCE_AFTER / rate),
@@ -276,7 +276,7 @@ def say(
 
 
 def mark_times(sentence: PlannedSentence, words: Sequence[Interval]) -> Iterator[Interval]:
-    """Marks of synthesised speech as intervals without length: at the next word, or before a break."""
+    """Marks of synthesised speech as intervals without duration: at the next word, or before a break."""
     for mark in sentence.controls.marks:
         place = bisect_left(sentence.numbers, mark.word)
         if place == len(words) or (mark.before_break and place):
@@ -287,7 +287,7 @@ def mark_times(sentence: PlannedSentence, words: Sequence[Interval]) -> Iterator
 
 
 def utter_phrase(voice: VoiceFolder, phrase: Phrase, pacing: Pacing, plan: PhrasePlan) -> Utterance:
-    """Synthesis of one phrase. Long silences, of which the model has learned none, are put in afterwards."""
+    """Synthesis of one phrase; long silences, which the model has not learned, are inserted afterwards."""
     phonemes, durations = phrase.phonemes, plan.durations
     short = durations
     if durations is not None:

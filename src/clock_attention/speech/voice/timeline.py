@@ -1,4 +1,4 @@
-"""Timelines: times of words and phones that speech is to reproduce, from an alignment, a .TextGrid, .json or list."""
+"""Timelines: times of words and phones for speech to reproduce, from an alignment, a .TextGrid, a .json or a list."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from clock_attention.timestamps import SNAP, Interval
 
 logger = logging.getLogger(__name__)
 
-MOST_MOVED = 4  # frames that a boundary may move so that every phoneme has one; beyond, the timeline is refused
+MOST_MOVED = 4  # frames that a boundary may move to give every phoneme one; beyond that the timeline is rejected
 SILENCES = frozenset(("sil", "sp", "spn", "<eps>", "#", "<sil>"))  # as other aligners label them
-LARGEST = 50_000_000  # bytes of a file
-LONGEST = 24 * 3600.0  # seconds of the whole
-LONGEST_SOUND = 60.0  # seconds of one word or phone
+LARGEST = 50_000_000  # maximum bytes of a file
+LONGEST = 24 * 3600.0  # maximum seconds of the whole timeline
+LONGEST_SOUND = 60.0  # maximum seconds of one word or phone
 LONGEST_SILENCE = 600.0
 RE_VALUES = re.compile(
     r'"([^"]*(?:""[^"]*)*)"|<(exists|absent)>|(?<![\w\[.])(-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?)(?![\w\]])'
@@ -33,7 +33,7 @@ RE_VALUES = re.compile(
 
 @dataclass(frozen=True)
 class Timeline:
-    """A timeline: words and phones in order of time, silences left out, and how long the whole lasts."""
+    """A timeline: words and phones in order of time, without silences, and the total duration."""
 
     words: tuple[Interval, ...]
     phones: tuple[Interval, ...]
@@ -43,7 +43,7 @@ class Timeline:
     def of(cls, given: Any) -> Timeline:
         """A timeline from a path, from tiers by name, from an object with `words` and `phones`, or from a list.
 
-        A list has (label, start, end) or `Interval`s, of words or of phones.
+        A list contains (label, start, end) or `Interval`s, of words or of phones.
         """
         if isinstance(given, Timeline):
             return given
@@ -80,18 +80,18 @@ class Timeline:
         return found
 
     def fixed(self, row: TimingRow, tokens: Sequence[str], labels: Mapping[int, str]) -> tuple[list[Fixed], int]:
-        """What the timeline asks of a row, and the frames of the whole.
+        """Fixed timings that the timeline sets in a row, and its total frames.
 
         Args:
             tokens: the phoneme of each entry, "" for silences and boundaries.
-            labels: the written words by number.
+            labels: the words of the text by number.
         """
         entries = [entry for entry, token in enumerate(tokens) if token]
         if [phone.label for phone in self.phones] == [tokens[entry] for entry in entries]:
             units = [(entry, entry + 1) for entry in entries]
             try:
                 return self.placed(row, self.phones, units, 1 if self.words else MOST_MOVED)
-            except ValueError:  # phones of a fast recording that last less than a frame: its words may still fit
+            except ValueError:  # phones of fast speech may be shorter than a frame; the words may still fit
                 if not self.words:
                     raise
         numbers = sorted(row.words)
@@ -99,7 +99,7 @@ class Timeline:
         return self.placed(row, self.words, [row.words[number] for number in numbers], MOST_MOVED)
 
     def compare(self, written: Sequence[str]) -> None:
-        """Refuse a timeline of another text."""
+        """Raise if the timeline belongs to another text."""
         given = [word.label for word in self.words]
         for place, (mine, theirs) in enumerate(zip([*written, None], [*given, None], strict=False)):
             if mine is None and theirs is None:
@@ -129,7 +129,8 @@ class Timeline:
             )
         if moved[worst]:
             logger.warning(
-                "timeline: %d words or phones are too short for a frame a phoneme: their edges move by up to %d frames",
+                "timeline: %d words or phones are too short for one frame per phoneme: "
+                "their edges move by up to %d frames",
                 int((moved > 0).sum()),
                 int(moved[worst]),
             )
@@ -141,14 +142,14 @@ class Timeline:
         for place, ((start, stop), (begin, end)) in enumerate(zip(places, gaps, strict=True)):
             if stop > start:
                 fixed.append(Fixed(start, stop, end - begin, "timeline, silence"))
-            elif end > begin:  # phones of one word with a gap between them: the one before is held
+            elif end > begin:  # a gap between phones of one word: the previous phone is held
                 held = fixed[place - 1]
                 fixed[place - 1] = Fixed(held.start, held.stop, held.frames + end - begin, held.what)
         return fixed, total
 
 
 def intervals(given: Iterable[Any], name: str) -> tuple[Interval, ...]:
-    """Intervals of a timeline in order of time, from any of the forms that people have them in."""
+    """Intervals of a timeline in order of time, from any of the supported forms."""
     found: list[Interval] = []
     if not isinstance(given, Iterable):
         raise ValueError(f"timeline: got {given!r} for {name}, expected a list of (label, start, end) in seconds")
@@ -175,7 +176,7 @@ def intervals(given: Iterable[Any], name: str) -> tuple[Interval, ...]:
 
 
 def as_seconds(given: Any) -> float:
-    """The length of a timeline in seconds, refused where it is none."""
+    """The duration of a timeline in seconds; raises if it is not a valid one."""
     try:
         seconds = float(given)
     except (TypeError, ValueError, OverflowError):
@@ -186,7 +187,7 @@ def as_seconds(given: Any) -> float:
 
 
 def check_lengths(found: Sequence[Interval], whole: float) -> None:
-    """Refuse times of a timeline that no speech has: they would fill memory."""
+    """Raise for implausibly long times in a timeline, which would fill memory."""
     reached = 0.0
     for interval in found:
         if interval.end - interval.start > LONGEST_SOUND:
@@ -209,12 +210,12 @@ def sounding(found: Sequence[Interval]) -> tuple[Interval, ...]:
 
 
 def plain_word(word: str) -> str:
-    """A word of a timeline for comparing: letters and digits only, without case and accents."""
+    """A word of a timeline, normalised for comparison: letters and digits only, without case and accents."""
     return "".join(character for character in fold(word).casefold() if character.isalnum()) or word
 
 
 def read_tiers(path: Path) -> tuple[Mapping[str, Any], float | None]:
-    """A timeline's tiers from a .TextGrid or .json file, as `speak --timestamps` and `align` write them."""
+    """Read a timeline's tiers from a .TextGrid or .json file, as `speak --timestamps` and `align` write them."""
     suffix = path.suffix.lower()
     if suffix not in (".textgrid", ".json"):
         raise ValueError(f"timeline {path}: expected a name ending in .TextGrid or .json")
@@ -244,7 +245,7 @@ def read_tiers(path: Path) -> tuple[Mapping[str, Any], float | None]:
 
 
 def textgrid_tiers(text: str, path: Path) -> tuple[dict[str, list[Interval]], float]:
-    """A timeline's tiers from Praat's text formats, long or short: the same values in the same order."""
+    """Read a timeline's tiers from Praat's text formats; long and short have the same values in the same order."""
     values = [
         quoted.replace('""', '"') if quoted or match.group().startswith('"') else (flag or float(number))
         for match in RE_VALUES.finditer(text)

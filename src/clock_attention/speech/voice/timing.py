@@ -1,4 +1,4 @@
-"""Timing in whole frames of every phoneme, silence and pause: words, stretches and breaks exact, the rest around them.
+"""Timing of every phoneme, silence and pause in whole frames: words, stretches and breaks are exact, the rest adapts.
 
 A text is one row of entries: for each phrase the silence before it, its tokens, the silence after it, and the pause.
 Words and the gaps between them are runs of entries, so every request is "these entries together last n frames".
@@ -17,28 +17,28 @@ from clock_attention.arrays import FloatArray, IntArray
 from clock_attention.speech.text.controls import Controls, Prosody
 from clock_attention.speech.text.phonemes import NO_WORD
 
-LEAD = 3  # frames of a gap between sentences that belong to the later one, as a voice has them by itself
-TINY = 1e-6  # natural frames of what has none: a word boundary that is to last takes all of its gap
+LEAD = 3  # frames of a gap between sentences that belong to the later one, as in a voice's natural speech
+TINY = 1e-6  # replaces natural durations of 0, so that a word boundary can fill its gap if it must last
 
 
 @dataclass(frozen=True)
 class PhraseTiming:
-    """Timing of a phrase as the voice would say it: natural frames of silence before, tokens, silence after."""
+    """Natural timing of a phrase: frames of silence before, tokens, silence after."""
 
     natural: FloatArray  # (T + 2,)
-    least: IntArray  # 1 for phonemes, 0 for what may take no frames (T + 2,)
+    least: IntArray  # 1 for phonemes, 0 for entries that may take no frames (T + 2,)
     words: tuple[int, ...]  # the number of each token's word in the whole text, −1 for boundaries (T,)
     pause: float  # natural frames after it
 
 
 @dataclass(frozen=True)
 class Fixed:
-    """A fixed timing: entries start … stop last so many frames together."""
+    """A fixed timing: entries start … stop last `frames` together."""
 
     start: int
     stop: int
     frames: int
-    what: str  # for errors
+    what: str  # description for error messages
 
 
 @dataclass
@@ -72,14 +72,14 @@ class TimingRow:
         return int(np.floor(seconds / self.frame_seconds + 0.5))
 
     def natural_total(self, pace: float) -> int:
-        """Frames of the whole where nothing is asked of single words."""
+        """Total frames if no single words are controlled."""
         phrases = [phrase for sentence in self.sentences for phrase in sentence]
         return sum(round(float(phrase.natural.sum()) / pace) + round(phrase.pause / pace) for phrase in phrases)
 
     def gaps(self, word: int) -> list[tuple[int, int]]:
-        """Entries between a word and the one before it: one run, or two where a sentence ends between them.
+        """Entries between a word and the one before it: one run, or two if a sentence ends between them.
 
-        At the end of all words, or before the first, it is what follows or precedes.
+        Before the first word and after the last one, they are the entries at the edge of the row.
         """
         following = bisect_left(self.numbers, word)
         before = self.words[self.numbers[following - 1]][1] if following else 0
@@ -91,10 +91,10 @@ class TimingRow:
         return [(before, edge), (edge, after)]
 
     def silence(self, word: int, frames: int, what: str, *, opens: bool = True, closes: bool = True) -> list[Fixed]:
-        """A gap of so many frames before a word.
+        """Fix the gap before a word to this many frames.
 
-        Where it crosses the end of a sentence, the later one takes `LEAD` frames of it. `opens` and `closes` say
-        whether the row begins and ends the text: if not, a gap at its edge is shared with the neighbour in that way.
+        If it crosses the end of a sentence, the later one takes `LEAD` frames of it. `opens` and `closes` say whether
+        the row starts and ends the text: if not, a gap at its edge is shared with the neighbour in the same way.
         """
         runs = self.gaps(word)
         lead = min(LEAD, frames)
@@ -109,7 +109,7 @@ class TimingRow:
 
 
 def requests(row: TimingRow, controls: Controls, *, opens: bool = True, closes: bool = True) -> list[Fixed]:
-    """Timing: the breaks and stretches of a row, which are fixed."""
+    """Fixed timings of a row: its breaks and stretches."""
     fixed: list[Fixed] = []
     for word, seconds in controls.breaks.items():
         fixed += row.silence(word, row.frames(seconds), f"break of {seconds:g} s", opens=opens, closes=closes)
@@ -126,7 +126,7 @@ def requests(row: TimingRow, controls: Controls, *, opens: bool = True, closes: 
 
 
 def paced(row: TimingRow, controls: Mapping[int, Prosody], pace: float) -> FloatArray:
-    """Timing: natural frames at a pace, and at the paces of single words."""
+    """Timing at a pace: natural frames, divided by the pace and those of single words."""
     factor = np.full(len(row.natural), pace)
     for word, prosody in controls.items():
         if word in row.words:
@@ -136,7 +136,7 @@ def paced(row: TimingRow, controls: Mapping[int, Prosody], pace: float) -> Float
 
 
 def solve(row: TimingRow, wanted: FloatArray, fixed: Sequence[Fixed], total: int | None) -> IntArray:
-    """Timing: whole frames of every entry: fixed ones exact, others as wanted, or as the total leaves to them."""
+    """Solve the timing in whole frames: fixed entries exactly, others as wanted or as the total allows."""
     durations = np.zeros(len(wanted), np.int64)
     free = np.ones(len(wanted), bool)
     for request in sorted(fixed, key=lambda request: request.stop - request.start):  # inner ones first
@@ -150,14 +150,14 @@ def solve(row: TimingRow, wanted: FloatArray, fixed: Sequence[Fixed], total: int
         left = max(int(np.floor(wanted[rest].sum() + 0.5)), int(row.least[rest].sum()))
     else:
         left = total - int(durations.sum())
-    durations[rest] = fit(wanted[rest], row.least[rest], left, "what is left of the whole", row.frame_seconds)
+    durations[rest] = fit(wanted[rest], row.least[rest], left, "what is left of the text", row.frame_seconds)
     return durations
 
 
 def fit(wanted: FloatArray, least: IntArray, frames: int, what: str, frame_seconds: float) -> IntArray:
-    """Timing: whole frames in proportion to the wanted ones that sum to `frames` exactly.
+    """Fit timing to whole frames that sum to `frames` exactly, in proportion to the wanted ones.
 
-    Fewer than wanted: each entry gives up the same share of what lies above its minimum, so no phoneme disappears.
+    If there are fewer than wanted, each entry gives up the same share above its minimum, so no phoneme disappears.
     """
     fewest = int(least.sum())
     if frames < fewest or (not len(wanted) and frames):
@@ -165,7 +165,7 @@ def fit(wanted: FloatArray, least: IntArray, frames: int, what: str, frame_secon
             raise ValueError(f"{what}: the durations inside are {frames * frame_seconds:.3f} s shorter; leave one open")
         raise ValueError(
             f"{what}: {max(frames, 0)} frames are left for {fewest} phonemes, expected at least one each "
-            f"({fewest * frame_seconds:.3f} s, with what is fixed inside)"
+            f"({fewest * frame_seconds:.3f} s, with the fixed durations inside)"
         )
     if not len(wanted):
         return np.zeros(0, np.int64)
@@ -182,7 +182,7 @@ def fit(wanted: FloatArray, least: IntArray, frames: int, what: str, frame_secon
 
 
 def edges(starts: NDArray[np.int64], ends: NDArray[np.int64], least: IntArray, total: int) -> tuple[IntArray, IntArray]:
-    """Timing: starts and ends in frames, moved as little as each unit's minimum demands, in order.  (N,)"""
+    """Timing edges: starts and ends in frames, in order, moved as little as the units' minimums require.  (N,)"""
     starts, ends = starts.copy(), ends.copy()
     reached = 0
     for unit in range(len(starts)):
@@ -196,7 +196,7 @@ def edges(starts: NDArray[np.int64], ends: NDArray[np.int64], least: IntArray, t
 
 
 def split(row: TimingRow, durations: IntArray) -> list[list[tuple[IntArray, int]]]:
-    """Timing: for each sentence and phrase, frames of its tokens with closing silences (T + 2,), and of the pause."""
+    """Split timing by sentence and phrase: frames of tokens with enclosing silences (T + 2,), and of the pause."""
     found, reached = [], 0
     for sentence in row.sentences:
         phrases = []

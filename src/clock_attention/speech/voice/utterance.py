@@ -1,4 +1,4 @@
-"""What the acoustic model makes of one text."""
+"""Utterances: the acoustic model's output for one text."""
 
 from __future__ import annotations
 
@@ -19,32 +19,32 @@ from clock_attention.timestamps import Alignment
 
 @dataclass(frozen=True)
 class Utterance:
-    """An utterance: what the acoustic model makes of one text."""
+    """An utterance: the acoustic model's output for one text."""
 
     text: str
     phonemes: Phonemes
     mel: Tensor  # log-mel (S, M)
     alignment: Alignment  # of the phonemes, in mel frames
-    weights: list[Tensor]  # per decoder layer (H, steps, T); autoregressive models see one end token more
+    weights: list[Tensor]  # per decoder layer (H, steps, T); autoregressive models have an additional end token
     clocks: list[Clocks]  # per decoder layer, target (H, steps, D) and source (H, T, D); empty without clocks
     frames_per_step: int
     natural_frames: int  # predicted by the length model
-    stopped_by_itself: bool | None  # None: parallel decoding, whose length is decided beforehand
-    silent: tuple[int, ...] = ()  # frames of digital silence that was put in
+    stopped_by_itself: bool | None  # None: parallel decoding, where the length is decided beforehand
+    silent: tuple[int, ...] = ()  # frames of inserted digital silence
 
     @property
     def hit_ceiling(self) -> bool:
-        """True where decoding was cut off: the speech is incomplete or does not end."""
+        """Whether decoding was cut off: the speech is incomplete or does not end."""
         return self.stopped_by_itself is False
 
 
 def alignment_matrix(weights: Sequence[Tensor]) -> FloatArray:
-    """The attention of an utterance that alignments follow: mean over heads and layers.  (steps, T)"""
+    """The attention of an utterance from which its alignment is derived: mean over heads and layers.  (steps, T)"""
     return attention_matrices(torch.cat(list(weights))[None], heads="mean")[0]
 
 
 def with_longer_silences(utterance: Utterance, durations: IntArray, silence: float) -> Utterance:
-    """An utterance with silence put into the middle of tokens that last longer than the model has spoken them."""
+    """An utterance with silence inserted in the middle of tokens that must last longer than the model made them."""
     source = frames_with_silence(utterance.alignment.durations, durations)
     nearest = torch.from_numpy(np.maximum.accumulate(np.maximum(source, 0)))
     mel = utterance.mel[nearest].clone()

@@ -1,4 +1,4 @@
-"""A voice that speaks."""
+"""`Voice`, a loaded voice that can speak."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Voice(VoiceFolder):
     """A loaded voice: `speak`, `stream` and `utter`."""
 
     def with_decoding(self, decoding: str) -> Voice:
-        """This voice for "parallel" or "autoregressive" decoding, the latter from its sub-folder `autoregressive`."""
+        """This voice for "parallel" or "autoregressive" decoding, the latter from its subfolder `autoregressive`."""
         if decoding not in ("parallel", AUTOREGRESSIVE):
             raise ValueError(f"decoding: got {decoding!r}, expected 'parallel' or 'autoregressive'")
         if decoding == self.card.model.decoding:
@@ -47,7 +47,7 @@ class Voice(VoiceFolder):
         """This voice with other settings of its flow decoder, where it has one (trained with `flow_layers`).
 
         Args:
-            steps: of the integration, 1 … 100: more are slower and follow the flow more closely.
+            steps: integration steps, 1 … 100; more are slower and follow the flow more closely.
             guidance: weight of clock-informed guidance, 0 … 10; 0 is none.
         """
         if steps is not None and not 1 <= steps <= 100:
@@ -78,27 +78,27 @@ class Voice(VoiceFolder):
         pause: float = PAUSE,
         speaker: str | None = None,
     ) -> Speech:
-        """Speak a text as one piece.
+        """Speak a text and return all of it as one `Speech`.
 
         Args:
             ssml: an SSML document instead of a text, see the guide to control.
             pace: relative to natural, 0.5 … 2; 2 is twice as fast.
             mpr: mel frames per phoneme; natural speech has about 6.
-            duration: of the whole, pauses included, exact to the mel frame: 3.2, "3.2s" or "3200ms".
-            pitch: semitones above (or below) how the voice would say it, −12 … 12.
+            duration: total duration, pauses included, exact to the mel frame: 3.2, "3.2s" or "3200ms".
+            pitch: semitones above (or below) the voice's own pitch, −12 … 12.
             energy: decibels louder (or softer), −60 … 12.
             words: control of single words by number, from 0: `{2: WordControl(duration=0.8, pitch=2)}`, or a dict with
                 some of `duration`, `pace`, `pitch`, `energy`. Durations are exact to the mel frame.
-            keep: where single words or silences are timed, the others keep their "pace", or they make room so that
-                the "total" stays what it was.
+            keep: if single words or silences are timed, the others keep their "pace", or they make room so that
+                the "total" does not change.
             timeline: times of all words or phones to reproduce: a list of (label, start, end) in seconds, tiers by
                 name, the path of a .TextGrid or .json file, other speech, or an alignment.
-            seed: of anything random in a vocoder or decoder.
+            seed: random seed for the vocoder and the decoder.
             vocoder: a name or path for `load_vocoder`, or a vocoder.
             pause: seconds between sentences at natural pace, and 2.5 times as many between paragraphs; they scale with
                 the speech.
-            speaker: of a voice with several (`voice.speakers`): who is to speak; None: the one chosen with
-                `with_speaker`, or the first.
+            speaker: speaker of a multi-speaker voice (`voice.speakers`); None: the one chosen with `with_speaker`, or
+                the first.
         """
         request = Request.of(
             text,
@@ -127,9 +127,9 @@ class Voice(VoiceFolder):
         speaker: str | None = None,
         **options: Any,
     ) -> Iterator[Speech]:
-        """Speak a text sentence by sentence, with the options of `speak`; end to end, the pieces are the whole.
+        """Speak a text sentence by sentence, with the options of `speak`; the pieces joined are the whole speech.
 
-        A text that will last longer than `most_seconds` is refused before any of it is spoken.
+        A text that would last longer than `most_seconds` is rejected before any of it is spoken.
         """
         request = Request.of(text, most_seconds=most_seconds, lexicon=self.lexicon, **options)
         voice = self if speaker is None else self.with_speaker(speaker)
@@ -141,7 +141,7 @@ class Voice(VoiceFolder):
         vocoder: str | Path | Vocoder = "auto",
         sentences: Iterable[PlannedSentence] | None = None,
     ) -> Iterator[Speech]:
-        """Speak a request sentence by sentence; `sentences` are its `readings`, where they have been made already."""
+        """Speak a request sentence by sentence; `sentences` are its `readings`, if already available."""
         return synthesis.stream(self, request.read_with(self.lexicon), vocoder, sentences)
 
     def utter(
@@ -152,5 +152,5 @@ class Voice(VoiceFolder):
         mpr: float | None = None,
         pace: float | None = None,
     ) -> list[Utterance]:
-        """One batched pass of the acoustic model: one utterance per text, no sentence splitting, no vocoder."""
+        """Run one batched pass of the acoustic model: one utterance per text, no sentence splitting, no vocoder."""
         return synthesis.utter(self, texts, frames=frames, mpr=mpr, pace=pace)

@@ -1,9 +1,9 @@
-"""The folder of a voice: everything needed to speak, and nothing that could run.
+"""The folder of a voice: everything needed to speak, and no executable code.
 
-VOICE/voice.json           model options, phoneme inventory, mel definition, statistics, pace, where it comes from
+VOICE/voice.json           model options, phoneme inventory, mel definition, statistics, pace, provenance
 VOICE/model.safetensors    the weights
-VOICE/lexicon.toml         optional: words with a pronunciation of their own
-VOICE/autoregressive/      optional: another voice, of the same speaker, for autoregressive decoding
+VOICE/lexicon.toml         optional: words with custom pronunciations
+VOICE/autoregressive/      optional: another voice of the same speaker, for autoregressive decoding
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ DEFAULT = "default"
 
 
 class VoiceError(ValueError):
-    """A folder that is not a voice, or not one that this version can use."""
+    """Raised for a folder that is not a voice, or not one that this version can use."""
 
 
 class Provenance(BaseModel):
-    """Where a voice comes from, as its folder says: for users and for making it again."""
+    """Provenance of a voice, stored in its folder, for users and for reproducing it."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -60,9 +60,9 @@ class Provenance(BaseModel):
     seconds: float
     valid_l1: float | None
     software: str
-    start: str | None = None  # the voice that its training began with
-    blend: float | None = None  # share of the weights after training; the rest are the first voice's
-    consent: str | None = None  # of a person's voice: who speaks, and that they agree
+    start: str | None = None  # the voice that its training started from
+    blend: float | None = None  # share of the weights after training; the rest are those of `start`
+    consent: str | None = None  # for a person's voice: who speaks, and that they agree
 
 
 class VoiceCard(BaseModel):
@@ -74,29 +74,27 @@ class VoiceCard(BaseModel):
     model: AcousticConfig
     language: Language
     provenance: Provenance
-    weights_sha256: str | None = None  # of the file; voices of earlier versions have none
-    measures: dict[str, float] | None = None  # how it did where it was made: wer, distillmos, sentences …
+    weights_sha256: str | None = None  # of the weight file; None in voices of earlier versions
+    measures: dict[str, float] | None = None  # quality measured when it was made: wer, distillmos, sentences …
 
 
 @dataclass(frozen=True)
 class VoiceFolder:
-    """A voice's folder, read and checked: the model in evaluation mode, and what it knows about text and mel."""
+    """A voice's folder, read and checked: the model in evaluation mode, with its text and mel settings."""
 
     card: VoiceCard
     model: AcousticModel
     path: Path
-    lexicon: Lexicon | None = None  # wins over the built-in names
-    speaker: str | None = None  # of a voice with several: whom `model` and `language` are of
-    all_speakers: AlignedModel | None = field(
-        default=None, repr=False, compare=False
-    )  # with the vectors of all speakers
+    lexicon: Lexicon | None = None  # takes precedence over the built-in names
+    speaker: str | None = None  # of a voice with several: the speaker of `model` and `language`
+    all_speakers: AlignedModel | None = field(default=None, repr=False, compare=False)  # with all speaker vectors
     _vocoders: dict[str, Vocoder] = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
     def load(cls, path: str | Path = DEFAULT, device: torch.device | str = "cpu") -> Self:
-        """Read and check a voice folder. Only JSON and safetensors are read: nothing in it can run.
+        """Read and check a voice folder; only data (JSON, TOML and safetensors) is read, and no code is executed.
 
-        Without a path: the package's default voice. A name such as "attention" is a voice of the package
+        Without a path, it loads the package's default voice. A name such as "attention" means a voice of the package
         (`shipped_voices`), unless it is the path of a voice.
         """
         folder = voice_folder(path)
@@ -120,22 +118,22 @@ class VoiceFolder:
         model.load_state_dict(weights)
         if isinstance(model, SpeechModel):
             for attention in model.clock_layers:
-                # Loading the compiled kernel takes two seconds and saves a few milliseconds a sentence.
+                # Loading the compiled kernel takes two seconds and saves a few milliseconds per sentence.
                 attention.impl = "portable"
         model.eval().requires_grad_(False)
         if card.language.speakers:
-            assert isinstance(model, AlignedModel)  # by read_card
+            assert isinstance(model, AlignedModel)  # checked by read_card
             voice = cls(card, model, folder, read_lexicon(folder), all_speakers=model)
             return voice.with_speaker(voice.speakers[0])
         return cls(card, model, folder, read_lexicon(folder))
 
     @property
     def speakers(self) -> tuple[str, ...]:
-        """Names of a voice's speakers, the first of whom speaks unless another is chosen; none where there is one."""
+        """Names of a multi-speaker voice's speakers, the first of which is the default; empty for a single speaker."""
         return tuple(speaker.name for speaker in self.card.language.speakers)
 
     def with_speaker(self, name: str) -> Self:
-        """This voice with another of its speakers. Takes no time and no memory."""
+        """This voice with another of its speakers; takes almost no time or memory."""
         if self.all_speakers is None:
             raise VoiceError(f"{self.path}: this voice has one speaker: leave out the speaker (got {name!r})")
         if name not in self.speakers:
@@ -146,21 +144,21 @@ class VoiceFolder:
 
     @property
     def identity(self) -> str:
-        """What tells two voices and speakers apart: the check sum of the weights, and the speaker's name."""
+        """Identifier of a voice and its speaker: the checksum of the weights, and the speaker's name."""
         weights = self.card.weights_sha256 or str(self.path)
         return weights if self.speaker is None else f"{weights}:{self.speaker}"
 
     @cached_property
     def language(self) -> Language:
-        """Inventory, mel and statistics of the voice, of the speaker that was chosen."""
+        """Inventory, mel and statistics of the voice, for the chosen speaker."""
         language = self.card.language
         return language if self.speaker is None else language.of_speaker(self.speaker)
 
     @property
     def longest_phrase(self) -> int:
-        """Phonemes that the model has learned to say in one piece; longer sentences are spoken in phrases.
+        """Most phonemes that the model can speak at once; longer sentences are spoken in phrases.
 
-        In parallel not quite the longest utterances of its training, which were few.
+        In parallel decoding it is less than the longest utterances in training, because these were few.
         """
         if isinstance(self.model, AlignedModel):
             return LONGEST_ALIGNED
@@ -179,7 +177,7 @@ class VoiceFolder:
 
     @cached_property
     def phonemizer(self) -> Phonemizer:
-        """The reader that the voice was trained with; refuses one whose inventory has changed since."""
+        """The phonemizer that the voice was trained with; raises if its inventory has changed since."""
         reader = phonemizer(self.language.phonemizer, self.lexicon)
         if reader.symbols != self.language.symbols:
             raise VoiceError(
@@ -205,12 +203,12 @@ class VoiceFolder:
         return EncodedPhrase(int(natural.sum().round()), (encoding, natural), natural[0].cpu().numpy(), optional)
 
     def with_lexicon(self, lexicon: Lexicon | str | Path) -> Self:
-        """This voice with further words, which win over its own; a path is that of a TOML file."""
+        """This voice with additional words, which take precedence over its own; a path must be that of a TOML file."""
         added = lexicon if isinstance(lexicon, Lexicon) else load_lexicon(lexicon)
         return replace(self, lexicon=self.lexicon.extended(added) if self.lexicon else added)
 
     def vocoder(self, name: str | Path | Vocoder = "auto") -> Vocoder:
-        """The vocoder of this name for the voice's mel (see `load_vocoder`), loaded once; vocoders pass through."""
+        """The vocoder of this name for the voice's mel (see `load_vocoder`), cached; a `Vocoder` is returned as is."""
         from clock_attention.speech.vocoder.vocoder import compare_mels, load_vocoder
 
         if not isinstance(name, str | Path):
@@ -221,11 +219,11 @@ class VoiceFolder:
         return self._vocoders[str(name)]
 
     def standardised(self, mel: Tensor) -> Tensor:
-        """log-mel (…, M) → what the model predicts."""
+        """log-mel (…, M) → standardised mel, as predicted by the model."""
         return (mel - self._statistic("mean", mel)) / self._statistic("std", mel)
 
     def log_mel(self, standardised: Tensor) -> Tensor:
-        """What the model predicts → log-mel (…, M)."""
+        """Standardised mel, as predicted by the model → log-mel (…, M)."""
         return standardised * self._statistic("std", standardised) + self._statistic("mean", standardised)
 
     def _statistic(self, name: str, like: Tensor) -> Tensor:
@@ -233,13 +231,13 @@ class VoiceFolder:
 
 
 def shipped_voices() -> dict[str, Path]:
-    """The folders of voices that come with the package, by name."""
+    """Folders of the voices that come with the package, by name."""
     folder = Path(str(resources.files("clock_attention.speech.voice"))) / "voices"
     return {path.parent.name: path.parent for path in sorted(folder.glob(f"*/{CARD}"))}
 
 
 def voice_folder(name: str | Path) -> Path:
-    """The folder of a voice that is given by path or by name."""
+    """The folder of a voice, given by path or name."""
     shipped = shipped_voices()
     if (Path(name) / CARD).is_file() or (str(name) not in shipped and str(name) != DEFAULT):
         return Path(name)
@@ -252,7 +250,7 @@ def voice_folder(name: str | Path) -> Path:
 
 
 def read_card(folder: Path) -> VoiceCard:
-    """`voice.json` of a voice's folder, checked."""
+    """Read and check `voice.json` in a voice's folder."""
     try:
         text = (folder / CARD).read_text("utf-8")
     except (FileNotFoundError, NotADirectoryError):
@@ -284,7 +282,7 @@ def read_card(folder: Path) -> VoiceCard:
 
 
 def read_lexicon(folder: Path) -> Lexicon | None:
-    """The lexicon in a voice's folder, or None."""
+    """Read the lexicon in a voice's folder, if any."""
     if not (folder / LEXICON).is_file():
         return None
     try:
@@ -294,7 +292,7 @@ def read_lexicon(folder: Path) -> Lexicon | None:
 
 
 def check_weights(path: Path, expected: Mapping[str, Tensor], found: Mapping[str, Tensor]) -> None:
-    """Check of a voice folder's weights: names, shapes and values before anything is loaded."""
+    """Check a voice folder's weights: names, shapes and values, before the model is built."""
     if fault := weights_fault(expected, found):
         raise VoiceError(f"{path}: weights do not belong to the model in {CARD}: {fault}")
 

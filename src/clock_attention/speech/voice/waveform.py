@@ -1,4 +1,4 @@
-"""The waveform of mel frames, of exactly their length: vocoder, digital silence, gain."""
+"""Waveform of mel frames, with exactly their length: vocoder, digital silence, gain."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 
 def sounded(utterance: Utterance, vocoder: Vocoder, hop: int, energy: FloatArray | None = None) -> Wave:
-    """The waveform of a mel: what sounds goes through the vocoder, silence that was put in does not.
+    """The waveform of an utterance's mel; inserted digital silence bypasses the vocoder.
 
-    `energy` is decibels of every token (T + 2,).
+    `energy` is the gain of every token in decibels (T + 2,).
     """
     frames = len(utterance.mel)
     wave = np.zeros(frames * hop, np.float32)

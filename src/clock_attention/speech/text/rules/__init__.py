@@ -1,4 +1,4 @@
-"""How each kind of token is found and read, in the order in which they are tried."""
+"""The rules that find and read each kind of token, in the order in which they are tried."""
 
 from __future__ import annotations
 

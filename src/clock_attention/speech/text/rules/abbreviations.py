@@ -1,4 +1,4 @@
-"""Abbreviations, read by what stands beside them: "Dr. Elm" and "Elm Dr.", "No. 5" and "I said no."."""
+"""Abbreviations, read according to their context: "Dr. Elm" and "Elm Dr.", "No. 5" and "I said no."."""
 
 from __future__ import annotations
 
@@ -64,9 +64,9 @@ CLOSING = {
     **{"bldg": "building", "pkg": "package", "Fl": "floor", "ea": "each"},
     **{"temp": "temperature", "Temp": "temperature", "ret": "retired", "med": "medium"},
 }
-# Of these, the ones that are read only in their place.
+# Those of them that are expanded only in a suitable context.
 DOUBTFUL = word_set("max gen co Co Pl Sq Corp temp Temp Fl ea ret med")
-# Read without a stop as well.
+# Also expanded without a stop.
 STOPLESS = {
     "Ave": "avenue",
     "Blvd": "boulevard",
@@ -86,10 +86,10 @@ STOPLESS |= {
     **{"YoY": "year over year", "QoQ": "quarter over quarter", "MoM": "month over month"},
     **{"WWI": "World War One", "WWII": "World War Two", "WW1": "World War One", "WW2": "World War Two"},
     **{"Utd": "United", "mtg": "meeting", "Mtg": "meeting"},
-    # As people type to each other.
+    # As in chats and text messages.
     **{"pls": "please", "Pls": "please", "plz": "please", "thx": "thanks", "Thx": "thanks", "btw": "by the way"},
 }
-# Before a number only: singular, and plural where there is one.
+# Only before a number: singular, and plural if there is one.
 REFERENCES = {
     **{
         "no": "number",
@@ -135,7 +135,7 @@ def alternatives(words: object) -> str:
 
 
 def read_title(match: re.Match[str]) -> Reading:
-    """Abbreviations before a capital: a title or a saint; St. and Dr. after a name: a street."""
+    """Abbreviations of titles and saints before a capital, and of streets (St., Dr.) after a name."""
     word, stop = match[1], match.group().endswith(".")
     following = after_closely(match)
     if not stop and word not in BARE:
@@ -150,7 +150,7 @@ def read_title(match: re.Match[str]) -> Reading:
 
 
 def is_street(match: re.Match[str], following: str) -> bool:
-    """Abbreviation St. or Dr.: whether a street is meant."""
+    """Whether the abbreviation St. or Dr. means a street."""
     left = left_of(match, 48)
     if RE_NUMBERED_STREET.search(left):
         return True
@@ -162,7 +162,7 @@ def is_street(match: re.Match[str], following: str) -> bool:
 
 
 def read_reference(match: re.Match[str]) -> Reading:
-    """Abbreviations of references: "No. 5", "pp. 3–5". "The answer is no. 5 people left." is another matter."""
+    """Abbreviations of references: "No. 5", "pp. 3–5"; "The answer is no. 5 people left." has none."""
     word = match[1].lower()
     if word == "no" and match[1] == "no":
         counted = re.match(r" ?\d{1,6} ([a-z]+)", right_of(match, 24))
@@ -186,7 +186,7 @@ def read_closing(match: re.Match[str]) -> Reading:
 
 
 def closing_fits(match: re.Match[str], word: str) -> bool:
-    """Whether a doubtful abbreviation, such as Co. or max., can be meant here."""
+    """Whether an ambiguous abbreviation, such as Co. or max., can be meant here."""
     if word in ("Co", "Pl", "Sq", "Corp"):
         return before_closely(match)[:1].isupper() or before_closely(match) == "and" or left_of(match, 2) == "& "
     if word in ("Fl", "ea"):
@@ -215,7 +215,7 @@ def read_latin(match: re.Match[str]) -> Reading:
 
 
 def read_versus(match: re.Match[str]) -> Reading:
-    """The abbreviations of contests: Roe v. Wade, Williams def. Osaka."""
+    """The abbreviations for contests: Roe v. Wade, Williams def. Osaka."""
     between_names = before_closely(match)[:1].isupper() and after(match)[:1].isupper()
     return {"v": "V.", "def": "defeated"}[match[1]] if between_names else None
 

@@ -103,7 +103,7 @@ def read_dashes(match: re.Match[str]) -> Reading:
 
 
 def read_month_slash_day(match: re.Match[str]) -> Reading:
-    """A date without a year: 9/11 is always that day; other pairs only where a date is expected."""
+    """A date without a year: 9/11 is always that day; other pairs are dates only where one is expected."""
     if match.group() == "9/11":
         return "nine eleven"
     dated = (
@@ -113,7 +113,7 @@ def read_month_slash_day(match: re.Match[str]) -> Reading:
 
 
 def read_season(match: re.Match[str]) -> Reading:
-    """Dates of seasons: 2010-11; the end is said with two figures."""
+    """Dates of seasons: 2010-11; the second year is read with two digits."""
     first, last = int(match[1]), int(match[3])
     if not 1000 <= first < 2100 or last <= first % 100:
         return None
@@ -122,7 +122,7 @@ def read_season(match: re.Match[str]) -> Reading:
 
 
 def read_day_name(match: re.Match[str]) -> Reading:
-    """Day of a date: "Sat." or "Mon, Jan 3" or "Mon–Fri"; without a stop or a date beside it, it is another word."""
+    """Day of a date: "Sat." or "Mon, Jan 3" or "Mon–Fri"; without a stop or a date next to it, it is another word."""
     dated = re.match(rf",? (?:{MONTH}|\d)|[-–](?:{DAY_ABBREVIATION})\b", right_of(match))
     ranged = re.search(rf"(?:{DAY_ABBREVIATION})\.?[-–]$", left_of(match))
     if not (dated or ranged) and (not match.group().endswith(".") or before_closely(match).lower() in ("the", "a")):

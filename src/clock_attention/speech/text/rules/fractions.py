@@ -15,7 +15,7 @@ SIDE_BY_SIDE = {"24/7": "twenty four seven", "50/50": "fifty fifty", "20/20": "t
 
 
 def fraction(top: int, bottom: int) -> str | None:
-    """A fraction in words: "two thirds"; None where it has no such name."""
+    """A fraction in words: "two thirds"; None if it has no such name."""
     if bottom == 0 or top == 0 or bottom == 1:
         return None
     if bottom == 2:

@@ -1,4 +1,4 @@
-"""Letters that are named: initialisms, initials, codes of letters and digits, Roman numerals."""
+"""Letters that do not form words: initialisms, initials, codes of letters and digits, Roman numerals."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from clock_attention.speech.text.tokens import (
     word_set,
 )
 
-# Read letter by letter although they could be words.
+# Read letter by letter, although they could be words.
 INITIALISMS = word_set(
     "ABC AC AD AI AKA AM API APR ASAP ATM BA BBC BC BCE BMI BMW BPM CBS CD CDC CE CEO CFO CIA CIO CNN CO CPA CPR "
     "CPU CSS CTO CV DA DC DIY DJ DNA DNS DOB DUI DVD EEG EPA ER ESL ESPN EST ETA EU EUR EV FAQ FAA FBI FCC FDA FM "
@@ -64,24 +64,24 @@ PLURAL = {"s": "s", "'s": "'s"}
 
 
 def named(letters: str) -> str:
-    """ "FBI" → "F.B.I.": letters to be named one by one."""
+    """ "FBI" → "F.B.I.": letters to be read one by one."""
     return "".join(f"{letter}." for letter in letters.upper())
 
 
 def read_letters(letters: str) -> str:
-    """A run of capital letters with no text around: as a word where known or speakable, else by name."""
+    """A run of capital letters without context: read as a word if known or pronounceable, else letter by letter."""
     if letters in ACRONYMS or (letters not in INITIALISMS and len(letters) > 3 and pronounceable(letters)):
         return letters.lower()
     return named(letters)
 
 
 def pronounceable(letters: str) -> bool:
-    """Whether a run of letters can be spoken as a word."""
+    """Whether a run of letters can be pronounced as a word."""
     return re.search("[AEIOUY]", letters) is not None and re.search("[^AEIOUY]{4}", letters) is None
 
 
 def shouted(match: re.Match[str]) -> bool:
-    """Letters in capitals: whether a word next to this one is in capitals too, and not as an initialism."""
+    """Whether capital letters are shouted: a word next to them is in capitals too, and is not an initialism."""
     left = re.search(r"(\w+)\W{1,3}$", left_of(match, 24))
     right = re.match(r"\W{1,3}(\w+)", right_of(match, 24))
     neighbours = [found[1] for found in (left, right) if found]
@@ -117,7 +117,7 @@ def read_dotted(match: re.Match[str]) -> Reading:
 
 
 def read_initial(match: re.Match[str]) -> Reading:
-    """The letter of an initial, "J." in a name. "So did I." and "plan B." are ends of sentences."""
+    """The letter of an initial, "J." in a name; "So did I." and "plan B." end sentences."""
     letter, previous, following = match[1], before_closely(match), after(match)
     if not following[:1].isupper() or following.lower() in STARTERS:
         return None
@@ -127,7 +127,7 @@ def read_initial(match: re.Match[str]) -> Reading:
 
 
 def read_letter_a(match: re.Match[str]) -> Reading:
-    """The letter A, which alone is an article: plan A, an A in math, (a)."""
+    """The letter A where it is not the article: plan A, an A in math, (a)."""
     if left_of(match, 1) == "(" and right_of(match, 1) == ")":
         return named("A")
     if match.group() == "a":
@@ -146,7 +146,7 @@ def read_joined_letters(match: re.Match[str]) -> Reading:
 
 
 def read_language(match: re.Match[str]) -> Reading:
-    """Letters of programming languages: C++, C#, F#."""
+    """Letters in the names of programming languages: C++, C#, F#."""
     signs = {"#": "sharp", "+": "plus"}
     return " ".join([named(match[1]), *(signs[sign] for sign in match[2])])
 
@@ -161,13 +161,13 @@ def read_code(match: re.Match[str]) -> Reading:
         return None  # 9-to-5, mid-1970s
     if written in ("B2B", "B2C", "C2C", "D2C", "P2P", "M2M"):
         return f"{named(written[0])} to {named(written[2])}"
-    if before_closely(match).lower() in ("number", "no", "serial"):  # is copied, not said as a name
+    if before_closely(match).lower() in ("number", "no", "serial"):  # copied down, not spoken as a name
         return " ".join(digits(piece) if piece.isdecimal() else read_piece(piece) for piece in pieces)
     return " ".join(read_piece(piece) for piece in pieces)
 
 
 def read_piece(piece: str) -> str:
-    """One piece of a code: letters are named or read, digits in pairs."""
+    """One part of a code: letters are spelled out or read as a word, digits are read in pairs."""
     if piece.isdecimal():
         return digits(piece) if piece[0] == "0" or len(piece) > 4 else in_pairs(piece)
     if len(piece) == 1:
@@ -184,13 +184,13 @@ def read_snake(match: re.Match[str]) -> Reading:
 
 
 def read_roman(match: re.Match[str]) -> Reading:
-    """Letters as Roman numerals: Chapter IV, Henry VIII's, the XIX century. I, V, X alone must be clearly expected."""
+    """Letters as Roman numerals: Chapter IV, Henry VIII's, the XIX century. A lone I, V or X needs a clear context."""
     number = roman_number(match)
     return number and number + (match[2] or "")
 
 
 def roman_number(match: re.Match[str]) -> str | None:
-    """A Roman numeral in words, cardinal or ordinal by what stands around it; None where it is none."""
+    """A Roman numeral in words, cardinal or ordinal depending on the context; None if it is not one."""
     written, previous = match[1], before_closely(match)
     value = roman(written)
     if not value or (written.islower() and previous.lower() not in NUMBERED):

@@ -1,4 +1,4 @@
-"""Signs of mathematics and other symbols that have a name."""
+"""Mathematical signs and other symbols that have a name."""
 
 from __future__ import annotations
 
@@ -23,26 +23,26 @@ RE_DIALED = re.compile(r"\b(?:[Dd]ial|[Pp]ress)\b[^.!?]*$")
 
 
 def power(exponent: int) -> str:
-    """Mathematics: an exponent in words, "squared", "to the fourth"."""
+    """A mathematical exponent in words: "squared", "to the fourth"."""
     if exponent in (2, 3):
         return ("squared", "cubed")[exponent - 2]
     return f"to the minus {ordinal(-exponent)}" if exponent < 0 else f"to the {ordinal(exponent)}"
 
 
 def read_power(match: re.Match[str]) -> Reading:
-    """Mathematics: the exponents "^6" and "²" after a number or a letter."""
+    """The mathematical exponents "^6" and "²" after a number or a letter."""
     if not re.search(r"[\w)\]]$", left_of(match, 1)):
         return None
     return power(int(match[1].translate(SUPERSCRIPTS)))
 
 
 def read_variable(match: re.Match[str]) -> Reading:
-    """Mathematics: a letter, or two, with an exponent: x², mc²."""
+    """One or two letters with a mathematical exponent: x², mc²."""
     return named(match.group())
 
 
 def read_lone_letter(match: re.Match[str]) -> Reading:
-    """Mathematics: a letter beside an operator, or between other letters: a + b = c."""
+    """A letter in mathematics, next to an operator or between other letters: a + b = c."""
     left, right = left_of(match, 4), right_of(match, 4)
     operator = r"[=<>≤≥≠±≈+×÷→*]"
     beside = re.search(rf"{operator} ?$", left) or re.match(rf" ?{operator}", right)
@@ -50,7 +50,7 @@ def read_lone_letter(match: re.Match[str]) -> Reading:
 
 
 def read_operator(match: re.Match[str]) -> Reading:
-    """Mathematics: a sign such as +, =, < or ≤."""
+    """A mathematical sign such as +, =, < or ≤."""
     sign = match.group()
     if sign in ("<", ">") and not (re.search(r"\w ?$", left_of(match, 2)) and re.match(r" ?[\w-]", right_of(match, 2))):
         return None
@@ -58,7 +58,7 @@ def read_operator(match: re.Match[str]) -> Reading:
 
 
 def read_star(match: re.Match[str]) -> Reading:
-    """Mathematics: the sign *, "times" between numbers, "star" where it is dialed."""
+    """The mathematical sign *: "times" between numbers, "star" where it is dialed."""
     if RE_DIALED.search(left_of(match, 40)):
         return "star"
     between = re.search(r"\d ?$", left_of(match, 2)) and re.match(r" ?\d", right_of(match, 2))
@@ -66,45 +66,45 @@ def read_star(match: re.Match[str]) -> Reading:
 
 
 def read_slash(match: re.Match[str]) -> Reading:
-    """Mathematics: the sign /, a division between numbers; between words nothing is said."""
+    """The mathematical sign /: a division between numbers, silent between words."""
     if re.search(r"\d ?$", left_of(match, 2)) and re.match(r" ?\d", right_of(match, 2)):
         return "divided by"
     return None
 
 
 def read_about(match: re.Match[str]) -> Reading:
-    """Mathematics: the sign ~ before a number, "about"."""
+    """The mathematical sign ~ before a number: "about"."""
     return "about" if re.match(r"\s?\$?\d", right_of(match, 3)) else None
 
 
 def read_number_sign(match: re.Match[str]) -> Reading:
-    """Mathematics and symbols: # before a number, "number"."""
+    """The symbol # before a number: "number"."""
     return "number"
 
 
 def read_pound_key(match: re.Match[str]) -> Reading:
-    """Mathematics and symbols: # where it is dialed, "pound"."""
+    """The symbol # where it is dialed: "pound"."""
     return "pound" if RE_DIALED.search(left_of(match, 40)) else None
 
 
 def read_subtraction(match: re.Match[str]) -> Reading:
-    """Mathematics: the minus sign of x - 5, 3x - 5."""
+    """The minus sign in mathematics: x - 5, 3x - 5."""
     return "minus" if re.search(r"(?:(?:^|[\s(+*/=])[a-z]|\dx|\^\d|[²³]) $", left_of(match, 4)) else None
 
 
 def read_function(match: re.Match[str]) -> Reading:
-    """Mathematics: a function, f(x)."""
+    """A function in mathematics: f(x)."""
     return f"{named(match[1])} of {named(match[2])}"
 
 
 def read_greek(match: re.Match[str]) -> Reading:
-    """A Greek letter of mathematics by its name."""
+    """The name of a Greek letter in mathematics."""
     name = unicodedata.name(match.group(), "").lower().split()
     return name[-1] if name[:1] == ["greek"] else None
 
 
 def read_exponential(match: re.Match[str]) -> Reading:
-    """Mathematics: powers of ten such as 6e23."""
+    """Powers of ten in mathematics, such as 6e23."""
     return f"{cardinal(int(match[1]))} times ten {power(int(match[2]))}" if abs(int(match[2])) > 3 else None
 
 

@@ -29,7 +29,7 @@ DESCRIBING = word_set("W V GHz MHz kg km GB MB oz ft mm cm")
 
 
 def read_by(match: re.Match[str]) -> Reading:
-    """Measures: the x of 4x4 and 10 cm x 20 cm."""
+    """The x in measures such as 4x4 and 10 cm x 20 cm."""
     return (
         "by"
         if re.search(r"\d(?: ?[a-z]{1,2})? ?$", left_of(match, 6)) and re.match(r"\s?\d", right_of(match, 2))
@@ -38,12 +38,12 @@ def read_by(match: re.Match[str]) -> Reading:
 
 
 def read_feet_and_inches(match: re.Match[str]) -> Reading:
-    """Measures: 5'10"."""
+    """A measure in feet and inches: 5'10"."""
     return f"{cardinal(int(match[1]))} foot {cardinal(int(match[2]))}"
 
 
 def read_unit(match: re.Match[str]) -> Reading:
-    """Measures: a unit after its number, in the singular after 1 and in front of a noun: "a 5-km run"."""
+    """A unit of measure after its number, in the singular after 1 and before a noun: "a 5-km run"."""
     unit = match["unit"]
     one, several = UNITS[unit]
     if left_of(match, 1) == "/":
@@ -61,7 +61,7 @@ def read_unit(match: re.Match[str]) -> Reading:
 
 
 def fits(match: re.Match[str], unit: str, *, glued: bool) -> bool:
-    """Measures: whether a short unit can be meant; 4K, 14C and "5 in total" are something else."""
+    """Whether a short unit of measure can be meant; 4K, 14C and "5 in total" are something else."""
     numbered = glued and (unit == "A" or RE_NUMBERED.search(left_of(match, 24)))
     if len(unit) == 1 and (re.match(r"['&]", right_of(match, 1)) or numbered):
         return False
@@ -70,12 +70,12 @@ def fits(match: re.Match[str], unit: str, *, glued: bool) -> bool:
 
 
 def before_article(match: re.Match[str]) -> bool:
-    """Measures: whether the number stands after an article, as in "a 5 km run"."""
+    """Whether the number of a measure follows an article, as in "a 5 km run"."""
     return re.search(r"\b[Aa]n? \d[\d.,]*[ -]?$", left_of(match, 20)) is not None
 
 
 def read_degrees(match: re.Match[str]) -> Reading:
-    """Measures: degrees, with Celsius, Fahrenheit or Kelvin."""
+    """Measures in degrees, with Celsius, Fahrenheit or Kelvin."""
     counted = re.search(r"(\d[\d.,]*) ?$", left_of(match, 12))
     if not counted:
         return "degrees"
@@ -84,12 +84,12 @@ def read_degrees(match: re.Match[str]) -> Reading:
 
 
 def read_resolution(match: re.Match[str]) -> Reading:
-    """Measures: resolutions of screens, 1080p, 720i."""
+    """Measures of screen resolution: 1080p, 720i."""
     return f"{in_pairs(match[1])} {match[2].upper()}."
 
 
 def read_percent(match: re.Match[str]) -> Reading:
-    """Measures: percent."""
+    """Measures in percent."""
     return "percent" if re.search(r"[\d½¼¾] ?$", left_of(match, 2)) else None
 
 

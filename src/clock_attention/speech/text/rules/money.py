@@ -1,4 +1,4 @@
-"""Amounts of money. The currency is said after the amount, wherever it is written."""
+"""Amounts of money. The currency is spoken after the amount, wherever it is written."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ NO_NOUN = word_set(
 
 
 def described(match: re.Match[str]) -> bool:
-    """Money: whether the amount describes a noun, as in "a $5 bill", where the currency is in the singular."""
+    """Whether an amount of money describes a noun, as in "a $5 bill", where the currency is in the singular."""
     noun = after_closely(match)
     return before_closely(match).lower() in ARTICLES and bool(noun) and noun.lower() not in NO_NOUN
 

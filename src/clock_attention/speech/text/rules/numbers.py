@@ -1,4 +1,4 @@
-"""Rules for whole and decimal numbers, ordinals and years, by what stands around them."""
+"""Rules for whole and decimal numbers, ordinals and years, depending on the context."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ PLAIN_NUMBER = r"(?:\d{1,3}(?:,\d{3}){1,5}(?!,?\d)|\d{1,60})"
 
 
 def read_integer(match: re.Match[str]) -> Reading:
-    """Rule for whole numbers, by what stands around: a year, a house, a code, a count."""
+    """Rule for whole numbers, depending on the context: a year, a house number, a code, a count."""
     written = match.group()
     count = written.replace(",", "")
     if "," in written:
@@ -75,19 +75,19 @@ def read_integer(match: re.Match[str]) -> Reading:
 
 
 def is_house(match: re.Match[str], previous: str) -> bool:
-    """Rule for numbers: whether one is that of a house."""
+    """Whether a number is a house number."""
     right = right_of(match, 60)
     return RE_STREET.match(right) is not None or (previous in HOUSED and RE_HOUSE.match(right) is not None)
 
 
 def spelled_out(match: re.Match[str], previous: str) -> bool:
-    """Rule for numbers: whether one is to be spelled digit by digit, such as a code."""
+    """Whether a number is to be read digit by digit, such as a code."""
     near = left_of(match, 24).lower().split()
     return previous in SPELLED_OUT or bool(SPELLED_OUT & {word.strip(".:,") for word in near[-3:]})
 
 
 def read_four_digits(match: re.Match[str], value: int, previous: str) -> Reading:
-    """Rule for numbers of four digits: a year, or a count."""
+    """Rule for four-digit numbers: a year, or a count."""
     following = after_closely(match)
     counted = following.islower() and (
         following in COUNTED_WORDS - {"or", "and", "of"}
@@ -109,7 +109,7 @@ def read_four_digits(match: re.Match[str], value: int, previous: str) -> Reading
 
 
 def in_hundreds(value: int) -> str:
-    """Rule for numbers in hundreds: 1500 → "fifteen hundred"; 1234 → "one thousand two hundred thirty four"."""
+    """A number read in hundreds: 1500 → "fifteen hundred"; 1234 → "one thousand two hundred thirty four"."""
     return f"{cardinal(value // 100)} hundred" if value % 100 == 0 and value % 1000 else cardinal(value)
 
 
@@ -134,7 +134,7 @@ def read_ordinal(match: re.Match[str]) -> Reading:
 
 
 def read_decade(match: re.Match[str]) -> Reading:
-    """Rule for numbers in the plural: decades 1990s, '90s, 20s; single figures: two 6s."""
+    """Rule for numbers in the plural: decades 1990s, '90s, 20s; single digits: two 6s."""
     number = match[2]
     if len(number) == 4:
         words = year(int(number))
@@ -146,7 +146,7 @@ def read_decade(match: re.Match[str]) -> Reading:
 
 
 def read_short_year(match: re.Match[str]) -> Reading:
-    """Rule for years of two digits: the class of '68."""
+    """Rule for two-digit years: the class of '68."""
     return cardinal(int(match[1])) if int(match[1]) >= 10 else f"oh {cardinal(int(match[1]))}"
 
 
@@ -158,7 +158,7 @@ def read_scaled(match: re.Match[str]) -> Reading:
 
 
 def read_times(match: re.Match[str]) -> Reading:
-    """Rule for numbers with x for times: 4x faster; 3x + 5 = 11 has an unknown."""
+    """Rule for numbers with x for "times": 4x faster; in 3x + 5 = 11, x is an unknown."""
     if re.match(r" ?[-+=<>] ?\d", right_of(match, 4)):
         return [Part(match[1], decimal(match[1])), Part("x", "X.", Kind.MATH)]
     return [Part(match[1], decimal(match[1])), Part("x", "times", Kind.MATH)]
@@ -181,5 +181,5 @@ RULES = [
     Rule(Kind.NUMBER, "d", re.compile(rf"{PLAIN_NUMBER}(?![a-zA-Z\d])(?!-[A-Z0-9]{{0,8}}[A-Z])"), read_integer),
     Rule(Kind.NUMBER, "d", re.compile(rf"{PLAIN_NUMBER}(?=x\d|[AaPp]\.?[Mm]\b|(?:{UNIT_PATTERN}))"), read_integer),
 ]
-# What no other rule has read.
+# Numbers that no other rule has read.
 LEFT_OVER = [Rule(Kind.NUMBER, "d", re.compile(r"\d{1,15}"), lambda match: integer(match.group()))]

@@ -8,7 +8,7 @@ from clock_attention.speech.text.number_words import digits
 from clock_attention.speech.text.rules.sentence_endings import STARTERS, with_stop
 from clock_attention.speech.text.tokens import Kind, Part, Reading, Rule, after_closely, left_of, right_of, word_set
 
-# Name, postal code, abbreviation in newspapers where there is one.
+# Name, postal code, newspaper abbreviation if there is one.
 STATES = """
 Alabama AL Ala|Alaska AK|Arizona AZ Ariz|Arkansas AR Ark|California CA Calif|Colorado CO Colo|Connecticut CT Conn|
 Delaware DE Del|Florida FL Fla|Georgia GA Ga|Hawaii HI|Idaho ID|Illinois IL Ill|Indiana IN Ind|Iowa IA|Kansas KS Kan|
@@ -29,7 +29,7 @@ RE_ZIP_AFTER = re.compile(r",? \d{5}(?!\d)")
 
 
 def read_state(match: re.Match[str]) -> Reading:
-    """Reno, Nev. and Austin, TX 78701: the name of the state after that of a town."""
+    """The name of a state after that of a town: Reno, Nev. and Austin, TX 78701."""
     written, stop = match[1], match.group().endswith(".")
     town = RE_TOWN_BEFORE.search(left_of(match, 24))
     if town is None or town[1].lower() in NO_TOWNS or (not stop and not written.isupper()):
@@ -39,20 +39,20 @@ def read_state(match: re.Match[str]) -> Reading:
     if written.isupper() and not coded and (written in NEEDS_ZIP or not (ended or stop)):
         return None
     name = STATE_NAMES[written]
-    if stop and written.isupper():  # postal codes have no stop of their own
+    if stop and written.isupper():  # postal codes have no stop
         return [Part(written, name), Part(".", ".", Kind.MARK, ends_sentence=True)]
     return with_stop(match, name)
 
 
 def read_zip(match: re.Match[str]) -> Reading:
-    """A ZIP code after a state or the District of Columbia; with its four further digits anywhere."""
+    """A ZIP code after a state or the District of Columbia; with the four digits of ZIP+4, anywhere."""
     if match[2]:
         return [Part(match[1], digits(match[1])), Part("", ",", Kind.MARK), Part(match[2][1:], digits(match[2][1:]))]
     return digits(match[1]) if re.search(r"\b(?:[A-Z]{2}|[A-Z][a-z]+\.|D\.C\.),? $", left_of(match, 12)) else None
 
 
 def read_compass(match: re.Match[str]) -> Reading:
-    """NE of town, Pennsylvania Ave. NW, 10 km/h SSW."""
+    """Points of the compass: NE of town, Pennsylvania Ave. NW, 10 km/h SSW."""
     addressed = re.search(rf"\b{STREET}\.?,? $", left_of(match, 16))
     measured = re.search(r"(?:km/h|mph|knots|miles|mi\.?|km) $", left_of(match, 8))
     if not (addressed or measured or after_closely(match) == "of"):

@@ -1,4 +1,4 @@
-"""Ranges of numbers: the dash between two of them; and their signs."""
+"""Ranges of numbers (the dash between two of them), and the signs of numbers."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ def read_minus(match: re.Match[str]) -> Reading:
 
 
 def read_plus(match: re.Match[str]) -> Reading:
-    """Signs of numbers: the plus sign."""
+    """The plus sign of a number."""
     return "plus"
 
 
 def read_range(match: re.Match[str]) -> Reading:
-    """A range: the dash between two numbers, "to", or nothing in a score."""
+    """A range: the dash between two numbers is read as "to", or is silent in a score."""
     left, right = left_of(match, 24), right_of(match, 24)
     number = r"(?:\d[\d,.]*|[A-Z])"
     if re.search(r"[\d½¼¾⅓⅔]\s?(?:%|[ap]\.?m\.?|°[CF]?)?$", left, re.I) and re.match(r"[$£€-]?[\d½¼¾⅓⅔]", right):
@@ -47,19 +47,19 @@ def read_range(match: re.Match[str]) -> Reading:
 
 
 def high(left: str, right: str) -> bool:
-    """Ranges or scores: whether both numbers have three digits; 110-102 is said with "to" in a score too."""
+    """Whether both numbers of a range or score have three digits; 110-102 is read with "to" in a score too."""
     return re.search(r"(?<!\d)\d{3}$", left) is not None and re.match(r"\d{3}(?!\d)", right) is not None
 
 
 def falling(left: str, right: str) -> bool:
-    """A range or a score: whether the number before the dash is no smaller than the one after it, as in 50-50."""
+    """Whether the first number of a range or score is no smaller than the second, as in 50-50."""
     previous = re.search(r"(?<![\d:.,])(\d{1,3}(?:\.\d{1,3})?)$", left)
     following = re.match(r"(\d{1,3}(?:\.\d{1,3})?)(?![\d:])", right)
     return previous is not None and following is not None and float(previous[1]) >= float(following[1])
 
 
 def read_hyphen(match: re.Match[str]) -> Reading:
-    """Not a range: the hyphen of "3-year-old" is not said."""
+    """The hyphen of "3-year-old", which is not a range and is silent."""
     return [Part("-", "", Kind.MARK)] if left_of(match, 1).isdigit() else None
 
 

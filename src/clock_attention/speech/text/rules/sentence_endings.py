@@ -1,4 +1,4 @@
-"""Where sentences end: what follows a stop decides, and after an abbreviation only a clear beginning counts."""
+"""Where sentences end: what follows a stop decides; after an abbreviation, only a clear beginning counts."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ RE_FOLLOWING = re.compile(
 
 
 def begins_sentence(text: str, place: int, *, after_abbreviation: bool) -> bool:
-    """Where sentences end: whether a stop that ends at `place` also ends its sentence."""
+    """Whether a stop that ends at `place` also ends its sentence."""
     rest = text[place : place + NEARBY]
     found = RE_FOLLOWING.match(rest)
     assert found is not None  # every part of the pattern may be empty
@@ -38,7 +38,7 @@ def begins_sentence(text: str, place: int, *, after_abbreviation: bool) -> bool:
 
 
 def with_stop(match: re.Match[str], spoken: str) -> list[Part]:
-    """Sentence endings: the parts of an abbreviation whose last character may be a stop that ends the sentence."""
+    """The parts of an abbreviation whose last character may be a stop that also ends the sentence."""
     written = match.group()
     if written.endswith(".") and begins_sentence(match.string, match.end(), after_abbreviation=True):
         return [Part(written[:-1], spoken), Part(".", ".", Kind.MARK, ends_sentence=True)]

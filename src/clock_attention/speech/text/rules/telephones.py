@@ -1,4 +1,4 @@
-"""Telephone numbers and others that are copied: digit by digit, with a pause between the groups."""
+"""Telephone numbers and others to be copied down: digit by digit, with a pause between the groups."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ COUNTED_FROM = word_set("from between pages page years lines about around of app
 
 
 def groups(match: re.Match[str]) -> list[Part]:
-    """A telephone number's groups of digits, with a comma between."""
+    """A telephone number's groups of digits, with commas between them."""
     written = re.findall(r"\+?\(?\d+\)?", match.group())
     parts: list[Part] = []
     for place, group in enumerate(written):
@@ -39,7 +39,7 @@ def read_local(match: re.Match[str]) -> Reading:
 
 
 def read_short(match: re.Match[str]) -> Reading:
-    """An emergency telephone number. 911 is one wherever nothing is counted."""
+    """An emergency telephone number; 911 is always one, unless something is counted."""
     called = before(match).lower() in CALLING or after_closely(match).lower() in ANSWERING
     counted = after_closely(match).islower() and after_closely(match).endswith(("s", "people", "men", "women"))
     alone = match.group() == "911" and not counted and before(match) != "Porsche"
@@ -63,7 +63,7 @@ RULES = [
     ),
     Rule(Kind.TELEPHONE, "d", re.compile(r"0\d{2,4}([ -])\d{3,4}\1\d{3,4}(?![\d-])"), groups),
     Rule(Kind.TELEPHONE, "d", re.compile(r"\d{3}-\d{4}(?![\d-])"), read_local),
-    # Numbers that are copied: social security, ISBN, cards.
+    # Numbers to be copied down: social security, ISBN, cards.
     Rule(Kind.CODE, "d", re.compile(r"\d{3}-\d{2}-\d{4}(?![\d-])"), groups),
     Rule(Kind.CODE, "d", re.compile(r"\d{1,5}(?:-\d{1,7}){3}-[\dX](?![\w-])"), groups),
     Rule(Kind.CODE, "d", re.compile(r"\d{4}([ -])\d{4}\1\d{4}\1\d{4}(?![\d-])"), groups),

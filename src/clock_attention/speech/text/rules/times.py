@@ -1,4 +1,4 @@
-"""Times of day, durations and ratios: all that is written with a colon, and a.m. and p.m."""
+"""Times of day, durations and ratios: everything written with a colon, and a.m. and p.m."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ def read_time_of_day(match: re.Match[str]) -> Reading:
 
 
 def read_stopwatch(match: re.Match[str]) -> Reading:
-    """A time as a duration: 2:05:30."""
+    """A duration written as a time: 2:05:30."""
     named = ((int(match[1]), "hour"), (int(match[2]), "minute"), (int(match[3]), "second"))
     words = [f"{cardinal(count)} {unit}{'' if count == 1 else 's'}" for count, unit in named if count]
     return " and ".join([" ".join(words[:-1]), words[-1]]) if len(words) > 1 else "".join(words) or "zero seconds"
 
 
 def read_split_time(match: re.Match[str]) -> Reading:
-    """A time of a runner: 3:43.13."""
+    """A runner's time: 3:43.13."""
     return f"{cardinal(int(match[1]))} {two_digits(int(match[2]))} point {digits(match[3])}"
 
 
@@ -68,14 +68,14 @@ def read_military(match: re.Match[str]) -> Reading:
 
 
 def read_half_of_day(match: re.Match[str]) -> Reading:
-    """The half of a time of day: a.m. or p.m., after a number only; "am" alone is a verb."""
+    """The a.m. or p.m. of a time of day, only after a number; "am" alone is a verb."""
     if not re.search(r"\d\s?$", left_of(match, 2)):
         return None
     return with_stop(match, f"{match[1].upper()}.M.")
 
 
 def read_hours_and_minutes(match: re.Match[str]) -> Reading:
-    """A time as a duration with units: 2h, 2h30m, 1h 5min 20s."""
+    """A duration with units of time: 2h, 2h30m, 1h 5min 20s."""
     parts = []
     for count, unit, name in (
         (match[1], match[2], "hour"),

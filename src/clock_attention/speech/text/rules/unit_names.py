@@ -1,4 +1,4 @@
-"""Names of units of measurement: written form → one, several."""
+"""Names of units of measurement: written form → singular, plural."""
 
 from __future__ import annotations
 

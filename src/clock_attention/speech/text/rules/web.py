@@ -1,4 +1,4 @@
-"""Addresses of pages, mailboxes, files and people: dots, slashes and signs are named."""
+"""Web and mail addresses, file names and handles: dots, slashes and signs are read by name."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def read_address(written: str) -> str:
 
 
 def read_label(piece: str) -> str:
-    """One part of a web address: a word, or letters by name."""
+    """One part of a web address: a word, or letters spelled out."""
     lower = piece.lower()
     if lower in SAID:
         return {"jpg": "jpeg"}.get(lower, lower)
@@ -49,7 +49,7 @@ def read_label(piece: str) -> str:
 
 
 def read_url(match: re.Match[str]) -> str:
-    """A web address without the scheme, which nobody says."""
+    """A web address, read without its scheme."""
     return read_address(re.sub(r"^(?:https?|ftp)://", "", match.group(), flags=re.IGNORECASE).rstrip("/"))
 
 
@@ -59,17 +59,17 @@ def read_file_name(match: re.Match[str]) -> str:
 
 
 def read_path(match: re.Match[str]) -> str:
-    r"""The path of a file: /etc/hosts, C:\Users"""
+    r"""The path of a file, such as /etc/hosts or C:\Users."""
     return read_address(match.group())
 
 
 def read_option(match: re.Match[str]) -> str | None:
-    """An option of a command line: --seed=42."""
+    """A command-line option: --seed=42."""
     return "dash dash" if left_of(match, 1) in ("", " ", '"') else None
 
 
 def read_suffix(match: re.Match[str]) -> str | None:
-    """The suffix of a file or web address, ".com", ".NET", ".pdf": only where nothing stands before the dot."""
+    """The suffix of a file or web address, ".com", ".NET", ".pdf", only if nothing precedes the dot."""
     if left_of(match, 1).isalnum() or left_of(match, 1) == ".":
         return None
     name = match[1]
@@ -77,7 +77,7 @@ def read_suffix(match: re.Match[str]) -> str | None:
 
 
 def read_four_numbers(match: re.Match[str]) -> str | None:
-    """A web address of four numbers (IP)."""
+    """An IP address: four numbers."""
     parts = match.group().split(".")
     if any(int(part) > 255 for part in parts):
         return None
@@ -93,7 +93,7 @@ def read_version(match: re.Match[str]) -> str:
 
 
 def read_handle(match: re.Match[str]) -> str | None:
-    """A handle or hashtag of the web: @someone, #topic."""
+    """A social-media handle or hashtag: @someone, #topic."""
     if left_of(match, 1).isalnum():
         return None
     return ("at " if match.group()[0] == "@" else "hashtag ") + read_address(match.group()[1:])

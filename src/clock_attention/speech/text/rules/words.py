@@ -11,7 +11,7 @@ from clock_attention.speech.text.rules.sentence_endings import begins_sentence
 from clock_attention.speech.text.rules.unit_names import UNITS
 from clock_attention.speech.text.tokens import Kind, Part, Reading, Rule, left_of, right_of
 
-LONGEST_WORD = 40  # letters; the longest in English dictionaries has 45, and what is read without a break is costly
+LONGEST_WORD = 40  # letters; the longest in English dictionaries has 45, but reading a long run of letters is costly
 CLIPPED = "tis|twas|twere|twill|em|n|cause|bout|til|till|round|cuz|nuff|ere|er|im|s"
 RE_CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 RE_DRAWN_OUT = re.compile(r"([aeiouys])\1{2,}$")  # sooo, yesss
@@ -25,14 +25,14 @@ def read_break(match: re.Match[str]) -> Reading:
 
 
 def read_word(match: re.Match[str]) -> Reading:
-    """A word, in pieces where it changes its case more often than a name does: thisIsSomeIdentifier."""
+    """A word, split at changes of case if there are more of them than in a name: thisIsSomeIdentifier."""
     word = RE_DRAWN_OUT.sub(r"\1", fold(match.group()))
     pieces = RE_CAMEL.sub(" ", word)
     return pieces if pieces.count(" ") > 2 else word or None
 
 
 def read_common(match: re.Match[str]) -> Reading:
-    """A word that no other rule reads, for speed: most of a text."""
+    """A word that no other rule reads, which is most of a text: a shortcut for speed."""
     word = match.group()
     if word in SPECIAL or RE_MAYBE_ROMAN.fullmatch(word):
         return None
@@ -40,7 +40,7 @@ def read_common(match: re.Match[str]) -> Reading:
 
 
 def read_optional_plural(match: re.Match[str]) -> Reading:
-    """A word with an optional plural: cat(s)"""
+    """A word with an optional plural: cat(s)."""
     return match[1] + match[2]
 
 
@@ -73,7 +73,7 @@ def read_pause(match: re.Match[str]) -> Reading:
 
 
 def read_dash(match: re.Match[str]) -> Reading:
-    """A dash between words is a pause; a hyphen that is left over is nothing."""
+    """A dash between words is a pause; any other hyphen is silent."""
     long = match.group().strip() != "-" or (left_of(match, 1) in ("", " ") and right_of(match, 1) in ("", " "))
     inside = match.group() == "–" and left_of(match, 1).isalnum() and right_of(match, 1).isalnum()
     return "—" if long and not inside else ""
@@ -85,7 +85,7 @@ def read_bracket(match: re.Match[str]) -> Reading:
 
 
 def read_nothing(match: re.Match[str]) -> Reading:
-    """A punctuation mark that is not said."""
+    """A punctuation mark that is not spoken."""
     return ""
 
 
