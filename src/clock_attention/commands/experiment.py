@@ -103,7 +103,7 @@ def named_folders(texts: Sequence[str], option: str) -> dict[str, Path]:
 def show_plan(planned: Experiment) -> None:
     """Print the plan of `experiment`: stages, what is left of each, and the equivalent commands."""
     from clock_attention.evaluation.experiment.journal import changed, refuse_other_options
-    from clock_attention.evaluation.pipeline.progress import duration
+    from clock_attention.speech.training.progress import readable_duration
 
     stages, journal = planned.stages(), journal_of(planned)
     refuse_other_options(planned, journal)
@@ -117,8 +117,8 @@ def show_plan(planned: Experiment) -> None:
         done = stage.done() and not changed(stage, job, journal)
         commands += [] if done else [f"clock-attention {shlex.join(as_command(job))}"]
         left += 0.0 if done else stage.seconds
-        table.add_row(stage.name, "done" if done else duration(stage.seconds))
-    table.add_row("all", duration(left))
+        table.add_row(stage.name, "done" if done else readable_duration(stage.seconds))
+    table.add_row("all", readable_duration(left))
     console.print(table)
     for line in commands:
         console.print(line, markup=False, highlight=False, soft_wrap=True)

@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from clock_attention.evaluation.pipeline import progress
-from clock_attention.evaluation.pipeline.progress import Watch, duration
+from clock_attention.evaluation.pipeline.progress import Watch
 
 
 @pytest.fixture
@@ -38,8 +38,3 @@ def test_a_file_gets_a_line_every_half_minute(clock: list[float]) -> None:
         "clock [b], natural: 2/10, 64 s left",
         "clock [b], natural: 4/10, 72 s left",
     ]
-
-
-@pytest.mark.parametrize(("seconds", "text"), [(89, "89 s"), (90, "2 min"), (5399, "90 min"), (5400, "1.5 h")])
-def test_durations(seconds: float, text: str) -> None:
-    assert duration(seconds) == text

@@ -5,7 +5,7 @@ import csv
 import pytest
 
 from clock_attention.speech.training import progress
-from clock_attention.speech.training.progress import Reporter, RunLog, log_columns, read_log, short
+from clock_attention.speech.training.progress import Reporter, RunLog, log_columns, read_log, readable_duration, short
 
 NAMES = (("l1",), ("valid_l1",))
 
@@ -51,7 +51,7 @@ def test_a_file_gets_a_plain_line_now_and_then(monkeypatch, capsys):
     reporter.close()
     assert capsys.readouterr().out.splitlines() == [
         "step 101/1100  L1 0.5000  1.0 utterances/s  10.0 h left",
-        "step 200/1100  L1 0.5000  1.0 utterances/s  0.2 h left",
+        "step 200/1100  L1 0.5000  1.0 utterances/s  11 min left",
     ]
     quiet = Reporter(0, 10, quiet=True)
     quiet.say("nothing")
@@ -61,3 +61,8 @@ def test_a_file_gets_a_plain_line_now_and_then(monkeypatch, capsys):
 @pytest.mark.parametrize("losses", [("l1",), ("l1", "length")])
 def test_columns_begin_with_when(losses):
     assert log_columns(losses, ())[:2] == ("step", "epoch")
+
+
+@pytest.mark.parametrize(("seconds", "text"), [(89, "89 s"), (90, "2 min"), (5399, "90 min"), (5400, "1.5 h")])
+def test_durations(seconds: float, text: str) -> None:
+    assert readable_duration(seconds) == text

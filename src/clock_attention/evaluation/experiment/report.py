@@ -13,10 +13,10 @@ from clock_attention.evaluation.experiment.claims import CAUSAL, CLOCK, check_cl
 from clock_attention.evaluation.experiment.plan import COMPARISONS, Contestant
 from clock_attention.evaluation.optional_packages import installed
 from clock_attention.evaluation.pipeline.evaluate import Evaluation, counts_phones
-from clock_attention.evaluation.pipeline.progress import duration
 from clock_attention.evaluation.report.document import AudioSamples, Cells, Heading, Picture, ReportPart, write_page
 from clock_attention.evaluation.report.tables import alignment_table, difference_table, score_table, sweep_table
 from clock_attention.files import write_atomically
+from clock_attention.speech.training.progress import readable_duration
 from clock_attention.speech.voice.voice_folder import read_card
 
 PACKAGES = (
@@ -161,7 +161,7 @@ def system_table(evidence: Evidence) -> Cells:
         cells = [one.name, one.comparison, ", ".join(one.corpora), " ".join(one.changes)]
         if one.name in evidence.voices:
             made = read_card(evidence.voices[one.name]).provenance
-            cells += [str(made.steps), duration(made.seconds), f"{made.valid_l1:.4f}" if made.valid_l1 else ""]
+            cells += [str(made.steps), readable_duration(made.seconds), f"{made.valid_l1:.4f}" if made.valid_l1 else ""]
         rows.append(cells + [""] * (7 - len(cells)))
     return [["system", "comparison", "corpus", "changes to the preset", "steps", "training", "validation L1"], *rows]
 
@@ -190,7 +190,7 @@ def differences(evidence: Evidence) -> Cells:
 
 def time_table(about: Mapping[str, Any]) -> Cells:
     """Table of wall times of the stages for the experiment's report."""
-    rows = [[name, duration(seconds)] for name, seconds in about.get("seconds", {}).items()]
+    rows = [[name, readable_duration(seconds)] for name, seconds in about.get("seconds", {}).items()]
     return [["stage", "wall time"], *rows]
 
 

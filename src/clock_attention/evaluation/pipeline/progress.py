@@ -7,6 +7,8 @@ import time
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from clock_attention.speech.training.progress import readable_duration
+
 PLAIN_SECONDS = 30
 
 
@@ -45,7 +47,7 @@ class Watch:
             self.bar.update(self.task, completed=self.done)
         elif not self.quiet and time.monotonic() - self.spoke > PLAIN_SECONDS:
             self.spoke = time.monotonic()
-            line = f"{self.title}: {self.done}/{self.total}, {duration(self.left())} left"
+            line = f"{self.title}: {self.done}/{self.total}, {readable_duration(self.left())} left"
             self.console.print(line, markup=False, highlight=False, soft_wrap=True)
             self.console.file.flush()
 
@@ -53,10 +55,3 @@ class Watch:
         """Estimated seconds left."""
         fresh = self.done - self.cached
         return (self.total - self.done) * (time.monotonic() - self.started) / max(1, fresh)
-
-
-def duration(seconds: float) -> str:
-    """Format the time left for the progress of an evaluation: seconds, minutes or hours."""
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

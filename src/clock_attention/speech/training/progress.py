@@ -94,7 +94,9 @@ class Reporter:
         elif not self.quiet and time.monotonic() - self.last_line > PLAIN_SECONDS:
             self.last_line = time.monotonic()
             left = (self.steps - step) * (self.last_line - self.started) / max(1, step - self.first_step)
-            self.say(f"step {step}/{self.steps}  L1 {l1:.4f}  {self.speed:.1f} utterances/s  {left / 3600:.1f} h left")
+            self.say(
+                f"step {step}/{self.steps}  L1 {l1:.4f}  {self.speed:.1f} utterances/s  {readable_duration(left)} left"
+            )
 
     @property
     def speed(self) -> float:
@@ -108,6 +110,13 @@ class Reporter:
     def close(self) -> None:
         if self.live:
             self.progress.stop()
+
+
+def readable_duration(seconds: float) -> str:
+    """Format a duration in seconds, minutes or hours, as in progress lines."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
 def print_plain(console: Console, line: str) -> None:
