@@ -10,6 +10,7 @@ from clock_attention.own_voice.checks import (
     english_share,
     require_enough,
     require_enough_left,
+    require_high_frequencies,
     require_one_speaker,
     require_quiet,
 )
@@ -107,3 +108,12 @@ def test_one_odd_clip_is_named():
 def test_a_noisy_room_is_warned_about():
     assert require_quiet(45.0) == []
     assert "speech is 12 dB above the noise" in require_quiet(12.0)[0]
+
+
+def test_recordings_from_a_telephone_are_warned_about():
+    assert require_high_frequencies([0, 0.0], 600.0) == []
+    assert require_high_frequencies([1, 20.0], 600.0) == []
+    assert (
+        "2.0 of 10.0 minutes (30 recordings) have no frequencies above 5 kHz"
+        in (require_high_frequencies([30, 120.0], 600.0)[0])
+    )

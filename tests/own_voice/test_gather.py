@@ -10,6 +10,7 @@ import soundfile
 
 from clock_attention.own_voice.gather import Gathering, read_gathered, why_left_out
 from clock_attention.speech.audio.loudness import LOUDNESS, loudness
+from clock_attention.speech.audio.wave import resample
 from clock_attention.speech.corpus.cutting import TimedWord
 from clock_attention.speech.corpus.ljspeech import read_folder
 from clock_attention.speech.corpus.sources import Source, find_sources
@@ -48,6 +49,15 @@ def test_rates_and_levels_become_one(tmp_path):
     assert result.clips == 2
     assert result.loudness[2] - result.loudness[0] > 25
     assert read_gathered(tmp_path / "clips") == result
+
+
+def test_recordings_of_a_telephone_are_counted_whatever_the_rate_of_their_files(tmp_path):
+    noise = np.random.default_rng(0).normal(scale=0.05, size=3 * RATE).astype(np.float32)
+    telephone = resample(resample(noise, RATE, 8000), 8000, RATE)
+    for name, wave in (("microphone", noise), ("telephone", telephone)):
+        soundfile.write(tmp_path / f"{name}.wav", wave, RATE)
+        (tmp_path / f"{name}.txt").write_text("One two.")
+    assert Gathering(tmp_path / "clips", RATE).run(*find_sources(tmp_path)).narrowband == [1, 3.0]
 
 
 def test_a_long_recording_is_cut_between_its_words_and_all_of_it_is_used(tmp_path):

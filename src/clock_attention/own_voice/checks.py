@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clock_attention.evaluation.scoring.speaker_similarity import INSTALL, Embedding
+from clock_attention.speech.audio.bandwidth import HIGH
 from clock_attention.speech.audio.loudness import NOISY
 
 FEWEST_SECONDS = 180.0  # with less, some phonemes hardly occur
@@ -25,6 +26,7 @@ ENGLISH = frozenset(
 )
 LEAST_ENGLISH = 0.04  # share of words; English prose has 0.15 to 0.25, other languages below 0.01
 FEWEST_WORDS = 40  # needed to judge the language
+MUCH_NARROWBAND = 0.05  # share of the recorded time
 LISTENED = 48  # clips used to compare speakers
 # Cosine between the mean embeddings of the two most different groups of clips. Halves of one reader's recordings:
 # 0.94 or more (0.89 with 8 short clips); any two of ten speakers (TIMIT, LJSpeech, Kathleen): 0.83 or less.
@@ -91,6 +93,21 @@ def require_quiet(above_noise: float) -> list[str]:
     return [
         f"the room is audible: speech is {above_noise:.0f} dB above the noise, a quiet room gives {NOISY:.0f} dB or "
         "more; the voice will learn the noise too. Record closer to the microphone, in a room with soft furniture"
+    ]
+
+
+def require_high_frequencies(narrowband: Sequence[float], seconds: float) -> list[str]:
+    """Check the bandwidth: warn if some of these seconds of recordings sound like a telephone.
+
+    `narrowband`: number and seconds of the recordings without high frequencies.
+    """
+    count, muffled = narrowband
+    if muffled < MUCH_NARROWBAND * seconds or not count:
+        return []
+    return [
+        f"{muffled / 60:.1f} of {seconds / 60:.1f} minutes ({count:.0f} recordings) have no frequencies above "
+        f"{HIGH[0] / 1000:g} kHz, as on a telephone, and the voice will sound as muffled as they do: leave them out, "
+        "or record with a sample rate of 16,000 Hz or more"
     ]
 
 

@@ -23,6 +23,7 @@ from clock_attention.own_voice.checks import (
     compared,
     require_enough,
     require_enough_left,
+    require_high_frequencies,
     require_one_speaker,
     require_quiet,
 )
@@ -119,9 +120,10 @@ class Creation:
             chained=False,
         )
         gathered = Gathered(**found["gather"])
+        found["gather"] = asdict(gathered)  # with what an earlier version did not measure
         clips = clips_digest(self.clips)  # texts may have been corrected by hand
         listens = installed("resemblyzer")
-        heard = [gathered.above_noise, gathered.transcribed_by, gathered.transcribed_clips]
+        heard = [gathered.above_noise, gathered.narrowband, gathered.transcribed_by, gathered.transcribed_clips]
         found["check"] = stages.run(
             "check", [clips, order.one_speaker, listens, heard], lambda: self.check(gathered), chained=False
         )
@@ -194,6 +196,7 @@ class Creation:
         clips = [Clip(row.id, row.text, soundfile.info(row.path).duration) for row in recordings]
         warnings = require_enough(clips, str(self.order.recordings), why_left_out(self.clips))
         warnings += require_quiet(gathered.above_noise)
+        warnings += require_high_frequencies(gathered.narrowband, gathered.seconds_found)
         encoder = load_encoder()
         some = [recordings[place] for place in compared(len(recordings))]
         embeddings = None

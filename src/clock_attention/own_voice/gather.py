@@ -19,6 +19,7 @@ import numpy as np
 
 from clock_attention.files import make_folder, write_atomically
 from clock_attention.own_voice.written_words import written
+from clock_attention.speech.audio.bandwidth import is_narrowband
 from clock_attention.speech.audio.loudness import BLOCK, loudness, speech_above_noise, with_loudness
 from clock_attention.speech.audio.sound_reading import (
     LONGEST,
@@ -68,6 +69,7 @@ class Gathered:
     cut: int = 0  # number of long recordings that were cut
     loudness: list[float] = field(default_factory=list)  # LUFS before normalization: lowest, median, highest
     above_noise: float = 0.0  # dB, median
+    narrowband: list[float] = field(default_factory=lambda: [0, 0.0])  # recordings, seconds: as from a telephone
     left_out: dict[str, list[float]] = field(default_factory=dict)  # reason → [recordings, seconds]
     table: str = ""  # digest of metadata.csv as written, to notice corrections by hand
 
@@ -145,6 +147,9 @@ class Gathering:
             )
         self.levels.append(level)
         self.noise.append(speech_above_noise(wave, self.rate))
+        if is_narrowband(wave, self.rate):
+            count, total = self.result.narrowband
+            self.result.narrowband = [count + 1, total + seconds]
         wave = with_loudness(wave, self.rate)
         try:
             pieces = list(self.pieces(source, wave))

@@ -141,6 +141,7 @@ def used_table(found: Findings) -> Cells:
         ["used, without silence at both ends", f"{found['align']['seconds'] / 60:.1f} minutes"],
         ["loudness before (lowest, median, highest)", f"{low:.0f} / {middle:.0f} / {high:.0f} LUFS"],
         ["speech above noise", f"{gathered['above_noise']:.0f} dB"],
+        ["without high frequencies, as on a telephone", f"{gathered['narrowband'][1] / 60:.1f} minutes"],
         ["texts by a recognizer", f"{gathered['transcribed_clips']} clips {gathered['transcribed_by']}".strip()],
         ["training", f"{plan['steps']} steps"],
     ]
