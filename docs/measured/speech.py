@@ -261,7 +261,7 @@ def harvard() -> str:
     names = {
         "default": "voice `attention` (`parallel-clock`, half precision)",
         "default, plain L1 (16,000 steps)": "the same after 16,000 steps of plain L1",
-        "default voice, autoregressive, half precision": "its autoregressive companion (half precision)",
+        "default voice, autoregressive, half precision": "autoregressive decoder of the default voice (half precision)",
         "causal-clock": "`causal-clock`, full precision",
         "teacher": "teacher",
     }

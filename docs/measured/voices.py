@@ -95,7 +95,7 @@ def cepstral_breakdown() -> str:
     """Distance with true and predicted inputs, one row for each run."""
     keys = ("true", "own_energy", "own_pitch", "own_both", "all_own", "time", "bins")
     names = {
-        "small": "preset `small`, from nothing",
+        "small": "preset `small`, from scratch",
         "first": "default voice before its last 1,200 steps",
         "second": "default voice",
     }
