@@ -152,7 +152,8 @@ def fuzzing() -> str:
     for name in ("texts", "tensors", "voices", "vocoders", "wavs", "metadata", "requests", "speech_requests", "kills"):
         if name in found:
             row = found[name]
-            outcomes = ", ".join(f"{word} {count:,}" for word, count in row["outcomes"].items())
+            outcomes = "; ".join(f"{word}: {count:,}" for word, count in row["outcomes"].items())
+            outcomes = outcomes.replace("1 threads", "1 thread")
             failures = [row[word] for word in ("crash", "hang", "difference")]
             rows.append([f"`{name}`", f"{row['cases']:,}", row["seed"], *failures, outcomes])
     return table(["fuzzer", "cases", "seed", "crashes", "hangs", "differences", "outcomes"], rows)

@@ -96,7 +96,7 @@ def dubbing_words() -> str:
     words, timeline = found["words"], found.get("timeline", {})
     rows: list[list[object]] = [
         ["random words with random durations", words["requests"], words["exact"], words["worst_frames"]],
-        ["of these, asked to keep the total", words["total_asked"], words["total_kept"], "–"],
+        ["of these, with the total length kept", words["total_asked"], words["total_kept"], "–"],
     ]
     if "words" in timeline:
         rows.append(
@@ -107,7 +107,7 @@ def dubbing_words() -> str:
                 timeline["worst_frames"],
             ]
         )
-    return table(["", "asked", "exact to the frame", "worst, frames"], rows)
+    return table(["", "requested", "exact to the frame", "worst, frames"], rows)
 
 
 @made

@@ -163,9 +163,9 @@ def kathleen() -> str:
             "speaker similarity to the reader",
             interval(row["similarity"]),
             interval(row["similarity_copy"]),
-            "≥ 0.85 times the recordings",
+            "≥ 0.85 times the recordings'",
         ],
-        ["ratio to the recordings", f"{ratio:.2f}", "1", "≥ 0.85"],
+        ["the same, as a ratio to the recordings'", f"{ratio:.2f}", "1", "≥ 0.85"],
         ["movement in time / across bins", f"{row['movement']:.2f} / {row['bins']:.2f}", "1 / 1", "0.9 … 1.1"],
         ["variance", f"{row['variance']:.2f}", "1", "0.9 … 1.1"],
         ["words skipped / repeated, by the alignment", f"{row['skips']} / {row['repeats']}", "", "0 / 0"],
@@ -196,7 +196,7 @@ def base_voices() -> str:
             + [str(skips)]
         )
     heads = ["WER, %", "DistillMOS", "DNSMOS", "similarity", "movement in time", "variance", "skips and repeats"]
-    return table(["begun from", *heads], rows)
+    return table(["started from", *heads], rows)
 
 
 @made
@@ -264,9 +264,9 @@ def bars_table(name: str, voice: str) -> str:
             "",
         )
         inside = f"{part['word boundaries with a pause of 0.1 s']} of {part['word boundaries']}"
-        row("word boundaries inside phrases with one", inside, "", "")
+        row("word boundaries inside phrases with a pause of ≥ 0.1 s", inside, "", "")
         row("longest pause inside a phrase", f"{1000 * part['longest pause inside a phrase, s']:.0f} ms", "", "")
-        row("silent share of blanks between words", f"{part['silent share of blanks between words']:.2f}", "", "")
+        row("silent share of pauses inside phrases", f"{part['silent share of blanks between words']:.2f}", "", "")
     if part := found.get("onsets"):
         for pace in ("1", "0.625"):
             late = part[f"pace {pace}"]["sound minus timestamp, ms"]
