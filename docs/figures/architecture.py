@@ -1,4 +1,4 @@
-"""Draws docs/figures/rooms.svg and flow.svg: the packages, read from src/, and the way of a sentence through them.
+"""Draws docs/figures/packages.svg and flow.svg: the packages, read from src/, and the steps from text to score.
 
 python docs/figures/architecture.py
 """
@@ -79,7 +79,7 @@ def drawing(name: str, height: float, parts: list[str], title: str) -> None:
     (FOLDER / name).write_text(head + "\n".join(parts) + "\n</svg>\n", encoding="utf-8")
 
 
-def rooms() -> None:
+def packages() -> None:
     parts, y = [], float(MARGIN)
     for layer, (fill, places) in LAYERS.items():
         found = [path for place in places for path in find(place)]
@@ -99,7 +99,7 @@ def rooms() -> None:
         y += 8
         if layer != "foundations":
             parts.append(arrow(f"M{WIDTH / 2:g} {y - 16:g} v10 m-4 -4 l4 4 l4 -4"))
-    drawing("rooms.svg", y, parts, "Packages of clock_attention in layers; imports go downwards only")
+    drawing("packages.svg", y, parts, "Packages of clock_attention in layers; imports go downwards only")
 
 
 def flow() -> None:
@@ -110,14 +110,12 @@ def flow() -> None:
     for index, (name, place) in enumerate(STEPS):
         row, column = divmod(index, columns)
         x, y = MARGIN + column * (width + 34), MARGIN + row * (height + 34)
-        room = place.split("/")[0]
+        package = place.split("/")[0]
         fill = next(
-            (fill for fill, places in LAYERS.values() if room in {p.removesuffix("/*") for p in places}), "#e2e8f0"
+            (fill for fill, places in LAYERS.values() if package in {p.removesuffix("/*") for p in places}), "#e2e8f0"
         )
         parts += [box(x, y, width, height, fill), write(x + width / 2, y + 23, name, 15, "bold", "middle")]
-        parts.append(
-            write(x + width / 2, y + 42, f"by {place}" if place else "anything readable", 11, "normal", "middle")
-        )
+        parts.append(write(x + width / 2, y + 42, f"by {place}" if place else "any text", 11, "normal", "middle"))
         if column < columns - 1:
             parts.append(arrow(f"M{x + width + 5:g} {y + height / 2:g} h22 m-5 -5 l5 5 l-5 5"))
         elif row == 0:
@@ -132,5 +130,5 @@ def flow() -> None:
 
 
 if __name__ == "__main__":
-    rooms()
+    packages()
     flow()
