@@ -40,6 +40,8 @@ def test_a_dry_run_prints_the_plan_and_does_nothing(preset: str, tmp_path: Path)
     for stage in stages:
         assert stage.name in result.output
         assert f"clock-attention {shlex.join(as_command(stage.job()))}" in result.output.replace("\n", "")
+    people = preset == "paper"  # who speak in its corpus
+    assert ("--consent" in result.output) is people
     assert " h" in result.output
 
 

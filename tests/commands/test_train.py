@@ -60,9 +60,18 @@ def test_a_run_on_recordings_of_people_is_exported_with_their_consent_only(run, 
     assert refused.exit_code == 1
     assert "learned from recordings of people: say whose they are" in refused.output
     assert not (tmp_path / "voice").exists()
+    for kind in ("--onnx", "--runtime"):  # no way around it
+        refused = CliRunner().invoke(app, [*command, kind], env={"COLUMNS": "300"})
+        assert refused.exit_code == 1
+        assert "learned from recordings of people: say whose they are" in refused.output
+        assert not (tmp_path / "voice").exists()
     done = CliRunner().invoke(app, [*command, "--consent", "Ann recorded herself"])
     assert done.exit_code == 0, done.output
     assert Voice.load(tmp_path / "voice").card.provenance.consent == "Ann recorded herself"
+    other = ["export", str(tmp_path / "voice"), str(tmp_path / "voice.onnx"), "--onnx", "--consent", "Bob agreed"]
+    refused = CliRunner().invoke(app, other, env={"COLUMNS": "300"})
+    assert refused.exit_code == 1
+    assert "has its own statement" in refused.output
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,9 @@ GOOD = {
 def test_a_card_is_read(tmp_path):
     (tmp_path / CARD).write_text(json.dumps(GOOD))
     card = read_card(tmp_path)
-    assert (card.symbols, card.hop_length) == (("a", "b"), 256)
+    assert (card.symbols, card.hop_length, card.consent) == (("a", "b"), 256, None)
+    (tmp_path / CARD).write_text(json.dumps({**GOOD, "consent": "she recorded herself"}))
+    assert read_card(tmp_path).consent == "she recorded herself"
 
 
 @pytest.mark.parametrize(
@@ -39,6 +41,7 @@ def test_a_card_is_read(tmp_path):
         (json.dumps({**GOOD, "vocoder": "horn"}), "vocoder is 'horn', expected 'wave' or 'harmonic'"),
         (json.dumps({**GOOD, "symbols": [1]}), "symbols must be a list of texts"),
         (json.dumps({**GOOD, "more": 1}), "not the description of an exported voice"),
+        (json.dumps({key: GOOD[key] for key in GOOD if key != "licence"}), "not the description of an exported voice"),
         ("[" * 100_000, "not the description"),
         ("no json", "not the description"),
         (" " * (MOST_BYTES + 1), "not the description"),

@@ -145,7 +145,8 @@ def as_command(job: StageJob) -> list[str]:
             parts += ["--threads", str(job.threads)] if job.threads else []
             return parts + (["--preset", job.preset, *repeated("--set", job.changes)] if job.preset else [])
         case jobs.ExportVoice():
-            return ["export", str(job.source), str(job.out), "--licence", job.licence]
+            parts = ["export", str(job.source), str(job.out), "--licence", job.licence]
+            return parts + (["--consent", job.consent] if job.consent else [])
         case jobs.SweepSystems():
             lengths = repeated("--mpr", job.mprs) if not job.systems[0].startswith("copy:") else []
             parts = ["sweep", *job.systems, *lengths, "--teacher" if job.teacher else "--no-teacher"]

@@ -160,14 +160,19 @@ def export(
             raise ValueError("--lexicon belongs to a voice: export that first, then the voice with --runtime")
         if onnx and lexicon is not None:
             raise ValueError("--lexicon belongs to a voice; an ONNX file holds the acoustic model alone")
-        if onnx:
-            message = write_onnx(source, target, licence, checkpoint, speaker)
-        elif runtime:
-            message = write_runtime(source, target, licence, checkpoint, vocoder, speaker)
-        elif target.suffix.lower() == ".onnx":
+        if target.suffix.lower() == ".onnx" and not (onnx or runtime):
             raise ValueError(f"{target}: a voice is a folder; for an ONNX file add --onnx")
-        else:
+        if not (onnx or runtime) or (Path(source) / "run.json").exists():
             require_consent(Path(source), consent)
+        elif consent is not None:
+            raise ValueError(
+                f"--consent belongs to the export of a run; the voice {source} has its own statement or none"
+            )
+        if onnx:
+            message = write_onnx(source, target, licence, checkpoint, speaker, consent)
+        elif runtime:
+            message = write_runtime(source, target, licence, checkpoint, vocoder, speaker, consent)
+        else:
             card = write_voice(
                 Path(source),
                 target,
@@ -208,7 +213,13 @@ def one_of(voice: Voice, speaker: str | None) -> Voice:
 
 
 def write_runtime(
-    source: str, target: Path, licence: str, checkpoint: str, vocoder: str, speaker: str | None = None
+    source: str,
+    target: Path,
+    licence: str,
+    checkpoint: str,
+    vocoder: str,
+    speaker: str | None = None,
+    consent: str | None = None,
 ) -> str:
     """Export a voice or a run for the runtime without torch (`export --runtime`); returns the message."""
     try:
@@ -217,13 +228,20 @@ def write_runtime(
         raise ImportError(f"--runtime needs {error.name}: pip install 'clock-attention[onnx]'") from None
     from clock_attention.speech.voice.from_run import opened_voice
 
-    with opened_voice(source, checkpoint, licence=licence) as voice:
+    with opened_voice(source, checkpoint, licence=licence, consent=consent) as voice:
         export_runtime(one_of(voice, speaker), target, vocoder=vocoder)
     size = sum(file.stat().st_size for file in target.iterdir()) / 1e6
     return f"{target}: {size:.1f} MB; speak with `python -m clock_attention.runtime {target} TEXT`"
 
 
-def write_onnx(source: str, target: Path, licence: str, checkpoint: str, speaker: str | None = None) -> str:
+def write_onnx(
+    source: str,
+    target: Path,
+    licence: str,
+    checkpoint: str,
+    speaker: str | None = None,
+    consent: str | None = None,
+) -> str:
     """Export a voice or a run to .onnx (`export --onnx`); returns the message for the user."""
     try:
         from clock_attention.speech.voice.onnx_export import export_onnx
@@ -231,6 +249,6 @@ def write_onnx(source: str, target: Path, licence: str, checkpoint: str, speaker
         raise ImportError(f"--onnx needs {error.name}: pip install 'clock-attention[onnx]'") from None
     from clock_attention.speech.voice.from_run import opened_voice
 
-    with opened_voice(source, checkpoint, licence=licence) as voice:
+    with opened_voice(source, checkpoint, licence=licence, consent=consent) as voice:
         export_onnx(one_of(voice, speaker), target)
     return f"{target}: {target.stat().st_size / 1e6:.1f} MB, {len(voice.language.symbols)} phonemes"

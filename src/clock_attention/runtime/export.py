@@ -50,6 +50,7 @@ def export_runtime(voice: Voice, folder: str | Path, *, vocoder: str | Path = "a
         "vocoder_context": context,
         "corpus": voice.card.provenance.corpus,
         "licence": voice.card.provenance.licence,
+        "consent": voice.card.provenance.consent,
     }
     parts = {
         TEXT: text_graph(model),

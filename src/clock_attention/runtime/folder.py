@@ -40,6 +40,7 @@ class RuntimeCard:
     vocoder_context: int  # mel frames on each side that a sample depends on
     corpus: str
     licence: str
+    consent: str | None = None  # of the person whose voice it is
 
 
 NUMBERS = {
@@ -66,7 +67,8 @@ def read_card(folder: Path) -> RuntimeCard:
         table = json.loads(content) if len(content) <= MOST_BYTES else None
     except (ValueError, RecursionError):
         table = None
-    if not isinstance(table, dict) or set(table) != {field.name for field in fields(RuntimeCard)}:
+    names = {field.name for field in fields(RuntimeCard)}
+    if not isinstance(table, dict) or not names - {"consent"} <= set(table) <= names:
         raise RuntimeVoiceError(f"{path}: not the description of an exported voice; export it again")
     if table["format"] != FORMAT:
         raise RuntimeVoiceError(f"{path}: format {table['format']!r}, this version reads {FORMAT}: export it again")

@@ -144,9 +144,10 @@ class ExportVoice(StageJob):
 
     source: Path = Path()
     licence: str = "unknown"
+    consent: str | None = None
 
     def run(self, console: Console) -> None:
-        export(self.source, self.out, licence=self.licence)
+        export(self.source, self.out, licence=self.licence, consent=self.consent)
 
 
 @dataclass(frozen=True)

@@ -75,6 +75,7 @@ class Preset:
     contestants: tuple[Contestant, ...]
     corpora: dict[str, SynthesizeCorpus | PrepareCorpus]  # the experiment chooses their folders
     licence: str  # of the corpora, and so of the voices
+    consent: str | None  # of the people who speak in the corpora; None for synthetic speech
     teacher: bool  # whether there is a teacher whose speech can be compressed in time
     subset: int | None  # number of prompts in the sweep; None: all
     step_seconds: float  # for the estimate, if there is no log: one core of a 2021 server, or the paper's GPU
@@ -92,6 +93,7 @@ SYNTHETIC = Preset(
         "paces": SynthesizeCorpus(ANYWHERE, speeds=SPEEDS),
     },
     licence="Apache-2.0, synthetic speech of hibari-tts",
+    consent=None,
     teacher=True,
     subset=200,
     step_seconds=0.3,
@@ -104,6 +106,7 @@ PLANS = {
         contestants=PAPER,
         corpora={"natural": PrepareCorpus(ANYWHERE, phonemizer="arpabet")},
         licence="public domain, LJSpeech-1.1",
+        consent="Recorded by Linda Johnson for LibriVox, which dedicates its recordings to the public domain",
         teacher=False,
         subset=None,
         step_seconds=0.2,

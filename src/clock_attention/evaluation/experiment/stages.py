@@ -149,7 +149,7 @@ class Experiment:
 
     def export_stage(self, one: Contestant) -> Stage:
         run, voice = self.run(one.name), self.voice(one.name)
-        job = ExportVoice(voice, source=run, licence=self.preset.licence)
+        job = ExportVoice(voice, source=run, licence=self.preset.licence, consent=self.preset.consent)
 
         def done() -> bool:
             card, best = voice / "voice.json", run / "checkpoints" / "best.pt"

@@ -129,13 +129,17 @@ def validated(run: Path, step: int) -> float | None:
 
 @contextmanager
 def opened_voice(
-    path: str | Path, checkpoint: str = "best", device: str = "cpu", licence: str = "unknown"
+    path: str | Path,
+    checkpoint: str = "best",
+    device: str = "cpu",
+    licence: str = "unknown",
+    consent: str | None = None,
 ) -> Iterator[Voice]:
     """Open a voice folder, or a training run as a temporary voice that exists while the context is open."""
     if (Path(path) / "run.json").exists():
         with TemporaryDirectory(prefix="clock-attention-") as folder:
             voice_folder = Path(folder) / Path(path).name
-            export(Path(path), voice_folder, licence=licence, which=checkpoint)
+            export(Path(path), voice_folder, licence=licence, which=checkpoint, consent=consent)
             yield Voice.load(voice_folder, device)
     else:
         yield Voice.load(path, device)

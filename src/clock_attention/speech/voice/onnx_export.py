@@ -73,6 +73,7 @@ def onnx_model(voice: Voice) -> onnx.ModelProto:
             "frames_per_step": str(model.config.frames_per_step),
             "corpus": provenance.corpus,
             "licence": provenance.licence,
+            "consent": provenance.consent or "",
         },
     )
 
