@@ -44,11 +44,12 @@ def align_folder(
     from clock_attention.files import locked, make_folder
     from clock_attention.speech.aligner.alignment_jobs import FAILED, TABLE, Outcome, Table, align_all, default_workers
     from clock_attention.speech.aligner.recordings import find_recordings
+    from clock_attention.speech.corpus.sources import KINDS
 
     began = time.monotonic()
     found = find_recordings(inputs)
     if not found.recordings and not found.rejected:
-        raise ValueError(f"{', '.join(map(str, inputs))}: no recordings (.wav, .flac, .ogg, .mp3)")
+        raise ValueError(f"{', '.join(map(str, inputs))}: no recordings ({KINDS})")
     folder = make_folder(out if out is not None else inputs[0] if inputs[0].is_dir() else inputs[0].parent)
     todo = jobs_of(found.recordings, out, suffixes, plot)
     with locked(folder, "alignments"):

@@ -28,12 +28,12 @@ def check_not_an_input(path: Path) -> None:
 def adapted(aligner: Aligner, recordings: Sequence[Recording]) -> Aligner:
     """The aligner of `align --adapt`: adapted to the readable recordings, or to an hour of them."""
     from clock_attention.speech.aligner.features import RATE
-    from clock_attention.speech.audio.sound_reading import audio_seconds
+    from clock_attention.speech.audio.sound_reading import full_seconds
 
     chosen, total = [], 0.0
     for recording in recordings:
         try:
-            if total < ADAPTED_TO and audio_seconds(recording.path) <= LONGEST_ADAPTED:
+            if total < ADAPTED_TO and full_seconds(recording.path) <= LONGEST_ADAPTED:
                 chosen.append((aligner.wave(recording.path, None), recording.text))
                 total += len(chosen[-1][0]) / RATE
         except ValueError:

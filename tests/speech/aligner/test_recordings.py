@@ -9,19 +9,21 @@ from clock_attention.speech.aligner.recordings import find_recordings, read_tran
 
 @pytest.fixture
 def folder(tmp_path):
-    for name in ("ann/1.wav", "ann/2.FLAC", "bob/deep/1.mp3", ".hidden/1.wav", "ann/.x.wav"):
+    for name in ("ann/1.wav", "ann/2.FLAC", "bob/deep/1.mp3", "bob/call.m4a", ".hidden/1.wav", "ann/.x.wav"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).touch()
     (tmp_path / "ann/1.txt").write_text("one\n")
     (tmp_path / "ann/2.lab").write_text("two")
     (tmp_path / "bob/deep/1.txt").write_text("three")
+    (tmp_path / "bob/call.txt").write_text("four")
     (tmp_path / "README.txt").write_text("about")
     return tmp_path
 
 
 def test_folders_of_speakers_are_searched_and_hidden_files_left_alone(folder):
     found = find_recordings([folder])
-    assert [(r.id, r.text) for r in found.recordings] == [("ann/1", "one"), ("ann/2", "two"), ("bob/deep/1", "three")]
+    expected = [("ann/1", "one"), ("ann/2", "two"), ("bob/call", "four"), ("bob/deep/1", "three")]
+    assert [(r.id, r.text) for r in found.recordings] == expected
     assert found.rejected == ()
     assert [path.name for path in found.without_audio] == ["README.txt"]
 
@@ -42,7 +44,7 @@ def test_a_text_wins_over_labels_of_the_same_name(folder):
 def test_a_transcript_that_is_none_is_a_reason(folder, content, message):
     (folder / "ann/2.lab").write_bytes(content)
     found = find_recordings([folder])
-    assert [r.id for r in found.recordings] == ["ann/1", "bob/deep/1"]
+    assert [r.id for r in found.recordings] == ["ann/1", "bob/call", "bob/deep/1"]
     assert message in found.rejected[0].detail
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import soundfile
 
-from clock_attention.speech.audio.sound_reading import FOREIGN, audio_seconds, full_seconds, load_audio
+from clock_attention.speech.audio.sound_reading import FOREIGN, audio_seconds, full_seconds, load_audio, stream_audio
 from tests.speech.audio.test_wave import tone
 
 ffmpeg = shutil.which("ffmpeg")
@@ -80,3 +80,21 @@ def test_without_ffmpeg_the_length_of_what_it_reads_is_0(tmp_path: Path, monkeyp
     assert full_seconds(tmp_path / "a.m4a") == 0
     with pytest.raises(ValueError, match=r"\.m4a needs the program ffmpeg: install it"):
         load_audio(tmp_path / "a.m4a", 22050)
+
+
+@needs_ffmpeg
+def test_blocks_of_what_only_ffmpeg_reads_join_to_the_whole(tmp_path: Path) -> None:
+    path = converted(tmp_path / "a.m4a", seconds=5.0)
+    blocks = list(stream_audio(path, 16000, seconds=1.3))
+    assert [len(block) for block in blocks[:-1]] == [20800] * (len(blocks) - 1)
+    np.testing.assert_array_equal(np.concatenate(blocks), load_audio(path, 16000))
+    assert len(next(stream_audio(path, 16000, seconds=1.3))) == 20800  # the rest is not waited for
+
+
+@needs_ffmpeg
+def test_what_ffmpeg_cannot_read_or_is_too_long_is_named(tmp_path: Path) -> None:
+    (tmp_path / "text.m4a").write_text("not audio")
+    with pytest.raises(ValueError, match=r"cannot read .*text\.m4a as audio"):
+        list(stream_audio(tmp_path / "text.m4a", 16000))
+    with pytest.raises(ValueError, match=r"a\.m4a: longer than 2 s"):
+        load_audio(converted(tmp_path / "a.m4a", seconds=3.5), 16000, longest=2.0)

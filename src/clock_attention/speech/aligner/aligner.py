@@ -27,7 +27,7 @@ from clock_attention.speech.audio.crlf_repair import repaired
 from clock_attention.speech.audio.sound_reading import (
     HIGHEST_RATE,
     LOWEST_RATE,
-    audio_seconds,
+    full_seconds,
     load_audio,
     stream_audio,
 )
@@ -75,7 +75,7 @@ class Aligner:
         phonemes = self.read(text)
         if isinstance(audio, str | Path):
             try:
-                if audio_seconds(audio) > LONG:
+                if full_seconds(audio) > LONG:
                     return align_long(self, stream_audio(audio, RATE), phonemes, report)
             except AlignmentError:
                 raise

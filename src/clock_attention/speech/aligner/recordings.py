@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from clock_attention.files import read_utf8, visible_files
-from clock_attention.speech.corpus.ljspeech import SUFFIXES, best_first, read_folder
+from clock_attention.speech.corpus.ljspeech import AUDIO, read_folder, sound_files
 from clock_attention.speech.corpus.recording_checks import Recording, missing_audio
 from clock_attention.speech.corpus.store import Rejection
 
@@ -57,8 +57,8 @@ def find_recordings(inputs: Sequence[str | Path]) -> FoundRecordings:
 
 def search(folder: Path) -> tuple[list[Recording], list[Rejection], list[Path]]:
     """Find recordings to align below a folder, and transcripts without audio; hidden files are skipped."""
-    files = sorted(path for path in visible_files(folder) if path.suffix.lower() in (*SUFFIXES, *TRANSCRIPTS))
-    audio = sorted((path for path in files if path.suffix.lower() in SUFFIXES), key=best_first)
+    files = sorted(path for path in visible_files(folder) if path.suffix.lower() in (*AUDIO, *TRANSCRIPTS))
+    audio = sound_files(files)
     good, bad = paired(audio, folder)
     stems = {path.with_suffix("") for path in audio}
     lonely = [path for path in files if path.suffix.lower() in TRANSCRIPTS and path.with_suffix("") not in stems]

@@ -6,6 +6,7 @@ import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryFile
 
 import numpy as np
 
@@ -23,7 +24,7 @@ FOREIGN = frozenset(
     {".m4a", ".m4b", ".aac", ".mp4", ".3gp", ".3g2", ".caf", ".webm", ".weba", ".mka", ".wma", ".amr", ".awb", ".dss"}
     | {".spx", ".wv", ".ape", ".tta", ".mpc", ".mp2", ".ac3", ".au", ".snd", ".aifc"}
 )
-COUNTED_RATE = 1000  # of samples that are only counted: a day of them, one byte each, fits into memory
+COUNTED_RATE = 1000  # of samples that are only counted, one byte each
 UNKNOWN_LENGTH = 0x7FFF0000  # or more: what programs that write to a pipe put in place of an unknown length
 
 
@@ -50,26 +51,46 @@ def load_audio(path: str | Path, sample_rate: int, *, longest: float = LONGEST) 
 
 def decode(path: Path, sample_rate: int, longest: float = LONGEST) -> Wave:
     """Read a sound file that libsndfile does not support (a phone's m4a), with the program ffmpeg."""
+    return np.concatenate(list(stream_decoded(path, sample_rate, 60.0, longest)))
+
+
+def stream_decoded(path: Path, sample_rate: int, seconds: float, longest: float = LONGEST_STREAM) -> Iterator[Wave]:
+    """Read a sound file in blocks of `seconds` with the program ffmpeg."""
+    received = 0
     # One second more than allowed, so that an excess is noticed.
-    wave = np.frombuffer(run_ffmpeg(path, longest + 1, sample_rate, "f32le"), dtype="<f4").astype(np.float32)
-    if len(wave) > longest * sample_rate:
-        raise ValueError(f"{path}: longer than {longest:g} s")
-    return wave
+    for block in ffmpeg_output(path, longest + 1, sample_rate, "f32le", 4 * round(seconds * sample_rate)):
+        received += len(block) // 4
+        if received > longest * sample_rate:
+            raise ValueError(f"{path}: longer than {longest:g} s")
+        yield np.frombuffer(block, dtype="<f4").astype(np.float32)
 
 
-def run_ffmpeg(path: Path, longest: float, sample_rate: int, samples: str) -> bytes:
-    """Decode a sound file to one channel with the program ffmpeg; `samples` is its name for the sample format."""
+def ffmpeg_output(path: Path, longest: float, sample_rate: int, samples: str, size: int) -> Iterator[bytes]:
+    """Decode a sound file to one channel with the program ffmpeg, in blocks of `size` bytes.
+
+    `samples` is ffmpeg's name for the sample format.
+    """
     program = shutil.which("ffmpeg")
     if program is None:
         raise ValueError(f"cannot read {path}: {path.suffix} needs the program ffmpeg: install it, or convert the file")
     # ffmpeg reads files only, never what a playlist in them names.
     source = ["-protocol_whitelist", "file,pipe", "-i", f"file:{path}"]
     target = ["-t", f"{longest:g}", "-ac", "1", "-ar", str(sample_rate), "-f", samples, "-"]
-    done = subprocess.run([program, "-v", "error", "-nostdin", *source, *target], capture_output=True, check=False)
-    if done.returncode or not done.stdout:
-        reason = done.stderr.decode(errors="replace").strip().splitlines() or ["no audio in it"]
-        raise ValueError(f"cannot read {path} as audio: {reason[-1]}")
-    return done.stdout
+    command = [program, "-v", "error", "-nostdin", *source, *target]
+    with TemporaryFile() as errors, subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors) as running:
+        assert running.stdout is not None
+        empty = True
+        try:
+            while block := running.stdout.read(size):
+                empty = False
+                yield block
+        except BaseException:  # the caller needs no more
+            running.kill()
+            raise
+        if running.wait() or empty:
+            errors.seek(0)
+            reason = errors.read().decode(errors="replace").strip().splitlines() or ["no audio in it"]
+            raise ValueError(f"cannot read {path} as audio: {reason[-1]}")
 
 
 def stream_audio(path: str | Path, sample_rate: int, seconds: float = 20.0) -> Iterator[Wave]:
@@ -77,6 +98,9 @@ def stream_audio(path: str | Path, sample_rate: int, seconds: float = 20.0) -> I
     import soundfile
     import soxr
 
+    if Path(path).suffix.lower() in FOREIGN:
+        yield from stream_decoded(Path(path), sample_rate, seconds)
+        return
     try:
         with soundfile.SoundFile(str(path)) as file:
             check_header(path, file.samplerate, file.channels, file.frames, longest=LONGEST_STREAM)
@@ -121,7 +145,7 @@ def decoded_seconds(path: str | Path) -> float:
     An hour takes a few seconds. Headers are no help: browser recordings have no length in them, others only a guess.
     """
     try:
-        return len(run_ffmpeg(Path(path), LONGEST_STREAM, COUNTED_RATE, "u8")) / COUNTED_RATE
+        return sum(map(len, ffmpeg_output(Path(path), LONGEST_STREAM, COUNTED_RATE, "u8", 2**20))) / COUNTED_RATE
     except ValueError:
         return 0.0
 
