@@ -82,7 +82,7 @@ def resident(process: int) -> float:
 
 def run(command: list[str], parts: Path, stop_at: int | None) -> dict[str, Any]:
     """Run a dubbing, kill it when `stop_at` cues are finished, and return its memory by number of finished cues."""
-    begun = time.monotonic()
+    started = time.monotonic()
     process = subprocess.Popen(command, start_new_session=True, stderr=subprocess.PIPE, text=True)
     memory: list[tuple[int, float]] = []
     largest = 0.0
@@ -100,7 +100,7 @@ def run(command: list[str], parts: Path, stop_at: int | None) -> dict[str, Any]:
     if not killed and process.returncode:
         raise SystemExit(result)
     return {
-        "seconds": round(time.monotonic() - begun, 1),
+        "seconds": round(time.monotonic() - started, 1),
         "killed": killed,
         "peak": max(total for _, total in memory),
         "largest_process": round(largest, 1),

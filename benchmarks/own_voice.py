@@ -153,9 +153,9 @@ def step_cost(work: Path, store: FeatureStore, start: Start) -> float:
             ["adversarial_from=0", "validate_every=1000", "pictures=0"]
         )
         train(config, store, run, start=start, resume=True, max_steps=1, quiet=True)
-        begun = time.process_time()
+        started = time.process_time()
         train(config, store, run, resume=True, quiet=True)
-        write_atomically(path, json.dumps((time.process_time() - begun) / TIMED_STEPS))
+        write_atomically(path, json.dumps((time.process_time() - started) / TIMED_STEPS))
     return float(json.loads(path.read_text()))
 
 

@@ -55,12 +55,12 @@ class Clients:
             while time.monotonic() < self.end:
                 body = {"input": chance.choice(TEXTS), "response_format": chance.choice(FORMATS)}
                 body |= {"stream": chance.random() < 0.7}
-                begun = time.monotonic()
+                started = time.monotonic()
                 try:
                     with client.stream("POST", f"{self.address}/audio/speech", json=body) as answer:
                         first, size = None, 0
                         for piece in answer.iter_raw():
-                            first = first or time.monotonic() - begun
+                            first = first or time.monotonic() - started
                             size += len(piece)
                             if chance.random() < 0.01:  # some clients disconnect
                                 break
@@ -100,14 +100,14 @@ def main() -> None:
             address = line.split()[2]
             break
     threading.Thread(target=lambda: lines.extend(server.stderr or ()), daemon=True).start()
-    begun = time.monotonic()
-    clients = Clients(address, arguments.clients, begun + arguments.seconds)
+    started = time.monotonic()
+    clients = Clients(address, arguments.clients, started + arguments.seconds)
     for thread in clients.threads:
         thread.start()
     seen: list[tuple[float, float]] = []
     while time.monotonic() < clients.end:
         time.sleep(min(5.0, max(0.1, clients.end - time.monotonic())))
-        seen.append((round(time.monotonic() - begun, 1), round(memory(server.pid), 1)))
+        seen.append((round(time.monotonic() - started, 1), round(memory(server.pid), 1)))
     for thread in clients.threads:
         thread.join(200)
     counters = httpx.get(address.replace("/v1", "/metrics")).text

@@ -64,9 +64,9 @@ def main() -> None:
     ]
     for voice, title, pace in systems(names, arguments.steps, arguments.guidance, arguments.pace):
         voice.speak("Warm up.", vocoder=vocoder)
-        begun = time.process_time()
+        started = time.process_time()
         spoken = [voice.speak(text, pace=pace, vocoder=vocoder) for text in texts]
-        cpu = time.process_time() - begun
+        cpu = time.process_time() - started
         waves, mels = [speech.audio for speech in spoken], [decoded_mel(speech) for speech in spoken]
         cost = cpu / sum(speech.seconds for speech in spoken)
         rows.append(judge.row(title, texts, waves, mels, references, rate, cpu_per_second=cost))

@@ -59,9 +59,9 @@ def cost(voice: Any, options: dict[str, Any], utterances: int) -> dict[str, Any]
     next(voice.stream(TEXT, **options))
     first, cpu, seconds = [], 0.0, 0.0
     for number in range(10):
-        begun, processor = time.perf_counter(), time.process_time()
+        started, processor = time.perf_counter(), time.process_time()
         piece = next(voice.stream(f"{TEXT} {number}.", **options))
-        first.append(time.perf_counter() - begun)
+        first.append(time.perf_counter() - started)
         cpu, seconds = cpu + time.process_time() - processor, seconds + piece.seconds
     peak = peak_memory()
     draw = np.random.default_rng(0)

@@ -253,7 +253,7 @@ def compare(tokens: tuple[str, ...], ends: NDArray[np.float64], truth: NDArray[n
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--voice", default="default")
+    parser.add_argument("--voice", default="attention")
     parser.add_argument("--corpus", type=Path, required=True, help="made by `clock-attention corpus synthesize`")
     parser.add_argument("--seed", type=int, default=0, help="with which the corpus was synthesized")
     parser.add_argument("--split", default="test")

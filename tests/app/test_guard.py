@@ -122,12 +122,12 @@ def unspoken(voice):
 
 def test_work_stops_when_no_client_waits_for_it(server, speaker, monkeypatch):
     """The visitor leaves after the first of a thousand sentences."""
-    begun, result, speech = threading.Event(), [], speaker.speak("One.", decoding="parallel")
+    started, result, speech = threading.Event(), [], speaker.speak("One.", decoding="parallel")
 
     def slow(text, **options):
         for number in range(1000):
             result.append(number)
-            begun.set()
+            started.set()
             time.sleep(0.02)
             yield speech
 
@@ -136,7 +136,7 @@ def test_work_stops_when_no_client_waits_for_it(server, speaker, monkeypatch):
     connection = http.client.HTTPConnection(*server, timeout=60)
     connection.request("GET", "/gradio_api/queue/data?session_hash=gone")
     answer = connection.getresponse()
-    assert begun.wait(60)
+    assert started.wait(60)
     answer.close()
     connection.close()
     count = -1

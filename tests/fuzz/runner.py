@@ -93,7 +93,7 @@ def run_apart(
     """In child processes; failures are counted and listed. With `resume`, after the cases that are recorded already."""
     number, counts, failures, seconds = recorded(fuzzer.name, seed) if resume else (0, Counter[str](), [], 0.0)
     place = mmap.mmap(-1, 8)  # the case that the child is at
-    begun = time.monotonic() - seconds
+    started = time.monotonic() - seconds
     while number < count:
         stop = min(count, number + fuzzer.chunk)
         report = folder / f"{number}.jsonl"
@@ -113,8 +113,8 @@ def run_apart(
             failures.append({"case": reached, "what": "crash", "detail": f"the process ended with status {status}"})
             stop = reached + 1
         number = stop
-        say(f"{fuzzer.name}: {number}/{count} {dict(counts)} {time.monotonic() - begun:.0f} s", flush=True)
-        record(fuzzer.name, seed, number, counts, failures, time.monotonic() - begun)
+        say(f"{fuzzer.name}: {number}/{count} {dict(counts)} {time.monotonic() - started:.0f} s", flush=True)
+        record(fuzzer.name, seed, number, counts, failures, time.monotonic() - started)
     return {"counts": counts, "failures": failures}
 
 

@@ -80,7 +80,11 @@ COMMANDS = {
         "List the voices of the package, and those in your folders, with origin, licence and measures.",
         "evaluation",
     ),
-    "vocoder": Command("clock_attention.commands.vocoder", "app", "Train a small vocoder."),
+    "vocoder": Command(
+        "clock_attention.commands.vocoder",
+        "app",
+        "Train a small vocoder on recordings, or distil one from the teacher.",
+    ),
     "evaluate": Command(
         "clock_attention.commands.evaluate",
         "evaluate",

@@ -9,7 +9,7 @@ import typer
 
 from clock_attention.commands.terminal import clear_errors, console
 
-app = typer.Typer(no_args_is_help=True, help="Train a small vocoder.")
+app = typer.Typer(no_args_is_help=True, help="Train a small vocoder on recordings, or distil one from the teacher.")
 
 Seed = Annotated[int, typer.Option(min=0, help="Random seed for weights, crops and noise.")]
 Threads = Annotated[int | None, typer.Option(min=1, help="CPU threads.")]
@@ -17,7 +17,7 @@ Threads = Annotated[int | None, typer.Option(min=1, help="CPU threads.")]
 
 @app.callback()
 def vocoder() -> None:
-    """Train a small vocoder."""
+    """Train a small vocoder on recordings, or distil one from the teacher."""
 
 
 def report(step: int, measured: dict[str, float]) -> None:

@@ -106,7 +106,7 @@ def create(
             workers=cores,
             threads=threads,
         )
-        begun = time.monotonic()
+        started = time.monotonic()
         with StageLines() as lines:
             found = run_creation(order, lines.report, warn=lines.warn)
         table = Table()
@@ -120,7 +120,7 @@ def create(
             console.print(f"left out when {stage}: {reason}: {clips} ({seconds} s)", highlight=False)
         console.print(
             f"{minutes_used(found):.1f} of {found['gather']['seconds_found'] / 60:.1f} minutes of recordings used. "
-            f"Made in {(time.monotonic() - begun) / 60:.0f} min. Samples and details: {out / REPORT}\n"
+            f"Made in {(time.monotonic() - started) / 60:.0f} min. Samples and details: {out / REPORT}\n"
             f'clock-attention speak "Hello." --voice {out}',
             highlight=False,
             soft_wrap=True,

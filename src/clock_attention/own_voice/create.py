@@ -235,7 +235,7 @@ class Creation:
         )
         try:
             store = prepare_here()
-        except FileExistsError:  # begun under another path, which is part of the plan
+        except FileExistsError:  # started under another path, which is part of the plan
             shutil.rmtree(self.store)
             store = prepare_here()
         length = {row.id: soundfile.info(row.path).duration for row in recordings if row.path}

@@ -39,7 +39,7 @@ def write_card(order: Order, found: Findings) -> None:
     rows = [["", ""], ["speaker's consent", order.consent], ["licence", order.licence]]
     rows += [
         ["recordings", f"{gathered['seconds'] / 60:.1f} minutes in {gathered['clips']} clips{texts}"],
-        ["begun from", f"the voice {provenance.start}"],
+        ["fine-tuned from", f"the voice {provenance.start}"],
         ["training", f"{provenance.steps} steps, {provenance.seconds / 60:.0f} minutes"],
         ["made with", provenance.software],
     ]

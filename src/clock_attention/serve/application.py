@@ -238,7 +238,7 @@ def named_voice(voices: Mapping[str, Voice], name: str | None) -> Voice:
 
 
 def voice_entry(name: str, voice: Voice) -> schema.VoiceEntry:
-    """A voice as the HTTP endpoint /v1/voices lists it."""
+    """A voice as the HTTP endpoint /v1/audio/voices lists it."""
     return schema.VoiceEntry(
         id=name,
         name=name,

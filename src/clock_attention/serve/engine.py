@@ -56,7 +56,7 @@ class SpeechJob:
     sink: Sink
     deadline: float  # time.monotonic()
     submitted: float = field(default_factory=time.monotonic)
-    begun: bool = False
+    started: bool = False
     holders: int = 2  # the worker and the submitter; the job counts as open until both have released it
     _abandoned: threading.Event = field(default_factory=threading.Event)
 
@@ -188,7 +188,7 @@ class Engine:
                 return
             if began > job.deadline:
                 raise late(job)
-            job.begun = True
+            job.started = True
             for number, piece in enumerate(job.speak()):
                 if number == 0:
                     self.metrics.first_sound.observe(time.monotonic() - job.submitted)
@@ -211,6 +211,6 @@ class Engine:
 def late(job: SpeechJob) -> Exception:
     """The error for a job whose deadline has passed: it never left the engine's queue, or it takes too long."""
     seconds = job.deadline - job.submitted
-    if not job.begun:
+    if not job.started:
         return BusyError(f"no worker was free within {seconds:.3g} seconds: try again in a moment")
     return LateError(f"this text takes more than {seconds:.3g} seconds of work: give a shorter one")

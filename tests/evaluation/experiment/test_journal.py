@@ -40,5 +40,5 @@ def test_experiments_of_version_0_2_can_be_continued(tmp_path: Path) -> None:
     assert set(journal["jobs"]) == set(commands)
     write_journal(tmp_path, {"commands": commands})
     other = replace(experiment, seed=7)
-    with pytest.raises(ValueError, match="was begun with other options"):
+    with pytest.raises(ValueError, match="was started with other options"):
         refuse_other_options(other, journal_of(other))

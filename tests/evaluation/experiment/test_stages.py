@@ -82,13 +82,13 @@ def test_other_options_are_never_answered_with_old_results(tmp_path: Path) -> No
     assert ran == ["SweepSystems"] * 3  # copy-synthesis, sweep and hard list, once
     assert read_journal(tmp_path)["recognizers"] == ["whisper:base.en"]
     for other in (replace(asked, changes=("learning_rate=0.1",)), replace(asked, seed=7), replace(asked, hours=1.0)):
-        with pytest.raises(ValueError, match=r"was begun with other options in .*choose another folder"):
+        with pytest.raises(ValueError, match=r"was started with other options in .*choose another folder"):
             perform(other, run, say=lambda line: None)
     assert len(ran) == 3
     assert read_journal(tmp_path)["seed"] == 0
     (tmp_path / "experiment.json").unlink()  # as if every stage had been done by hand
     perform(asked, run, say=lambda line: None)
-    with pytest.raises(ValueError, match="was begun with other options"):
+    with pytest.raises(ValueError, match="was started with other options"):
         perform(replace(asked, seed=7), run, say=lambda line: None)
     assert len(ran) == 3
 
@@ -146,7 +146,7 @@ def test_a_plan_that_would_be_refused_is_not_shown(tmp_path: Path) -> None:
     assert CliRunner().invoke(app, options).exit_code == 0
     result = CliRunner().invoke(app, [*options, "--seed", "7"])
     assert result.exit_code == 1
-    assert "was begun with other options" in " ".join(result.output.split())
+    assert "was started with other options" in " ".join(result.output.split())
 
 
 def test_a_voice_that_was_trained_further_is_exported_and_evaluated_again(tmp_path: Path) -> None:

@@ -155,14 +155,14 @@ def several(tmp_path_factory):
     return folder / "run"
 
 
-def begun(tmp_path, corpus, start):
+def weights_at_start(tmp_path, corpus, start):
     """The weights of a run that has hardly learned anything."""
     train(tiny("learning_rate=1e-9", "ema=0"), corpus, tmp_path / "run", start=start, quiet=True, max_steps=1)
     return weights(tmp_path / "run")
 
 
 def test_one_new_speaker_begins_as_the_mean_of_several(store, several, tmp_path):
-    start, found = start_from(several), begun(tmp_path, store, start_from(several))
+    start, found = start_from(several), weights_at_start(tmp_path, store, start_from(several))
     assert "speaker_embedding.weight" not in found
     table = start.weights["speaker_embedding.weight"]
     expected = start.weights["encoder_norm.bias"] + table.mean(0)
@@ -173,7 +173,7 @@ def test_one_new_speaker_begins_as_the_mean_of_several(store, several, tmp_path)
 def test_one_new_speaker_can_begin_as_one_of_several(store, several, tmp_path):
     whole, start = start_from(several), start_from(several, speaker="bob")
     expected = whole.weights["encoder_norm.bias"] + whole.weights["speaker_embedding.weight"][1]
-    found = begun(tmp_path, store, start)
+    found = weights_at_start(tmp_path, store, start)
     torch.testing.assert_close(found["encoder_norm.bias"], expected, atol=1e-6, rtol=0)
     with pytest.raises(ValueError, match=r"no speaker 'cleo'.*ann, bob"):
         start_from(several, speaker="cleo")
@@ -182,7 +182,7 @@ def test_one_new_speaker_can_begin_as_one_of_several(store, several, tmp_path):
 def test_several_speakers_begin_as_the_one_there_was(first, tmp_path):
     corpus = spoken_by(tiny_store(tmp_path / "store", seed=1, timed=True), ["cleo", "dan"])
     start = start_from(first)
-    found = begun(tmp_path, corpus, start)
+    found = weights_at_start(tmp_path, corpus, start)
     assert found["speaker_embedding.weight"].abs().max() < 1e-6
     torch.testing.assert_close(found["encoder_norm.bias"], start.weights["encoder_norm.bias"], atol=1e-6, rtol=0)
 
@@ -191,5 +191,5 @@ def test_known_speakers_go_on_and_new_ones_begin_as_the_mean(several, tmp_path):
     corpus = spoken_by(tiny_store(tmp_path / "store", seed=1, timed=True), ["cleo", "bob", "ann"])
     start = start_from(several)
     ann, bob = start.weights["speaker_embedding.weight"]
-    found = begun(tmp_path, corpus, start)["speaker_embedding.weight"]
+    found = weights_at_start(tmp_path, corpus, start)["speaker_embedding.weight"]
     torch.testing.assert_close(found, torch.stack([(ann + bob) / 2, bob, ann]), atol=1e-6, rtol=0)

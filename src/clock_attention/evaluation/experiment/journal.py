@@ -45,7 +45,7 @@ def refuse_other_options(experiment: Experiment, journal: Journal) -> None:
         if not stage.repeatable and changed(stage, stage.job(), journal):
             before = json.dumps(journal["jobs"][stage.name], ensure_ascii=False)
             raise ValueError(
-                f"{stage.name} was begun with other options in {experiment.out}: {before}; "
+                f"{stage.name} was started with other options in {experiment.out}: {before}; "
                 "choose another folder, or give the same ones"
             )
 
@@ -86,11 +86,11 @@ def perform(
             write_journal(out, journal)
             continue
         say(f"{stage.name}: {job.out}")
-        begun = time.monotonic()
+        started = time.monotonic()
         try:
             run(job)
         finally:
-            spent = journal["seconds"].get(stage.name, 0.0) + time.monotonic() - begun
+            spent = journal["seconds"].get(stage.name, 0.0) + time.monotonic() - started
             journal["seconds"][stage.name] = round(spent, 1)
             if not stale:  # otherwise its old output, which is still there, would pass for the new one
                 journal["jobs"][stage.name] = job.options()

@@ -10,7 +10,7 @@ from clock_attention.evaluation.experiment.jobs import PrepareCorpus, Synthesize
 
 Comparison = Literal["best", "paper", "autoregressive", "rivals"]
 COMPARISONS = {
-    "best": "Shared recipe, found with clocks, handed to the dot product: several rates, normalized positions.",
+    "best": "Shared recipe, developed with clocks, same for the dot product: several rates, normalized positions.",
     "paper": "Paper-like conditions: one speaking rate, absolute positions.",
     "autoregressive": "Autoregressive decoding, free running.",
     "rivals": "Plain L1, several rates, normalized positions: other ways to give frames their position.",

@@ -58,7 +58,7 @@ def transcript(phonemes: Phonemes, *, tolerant: bool) -> Transcript:
 
     classes = sounds(phonemes.tokens, phonemes.word_index)
     sizes = Counter(phonemes.word_index)
-    begun: dict[int, int] = {}
+    started: dict[int, int] = {}
     ended: dict[int, int] = {}
     gap(-1)
     for place, (token, sound) in enumerate(zip(phonemes.tokens, classes, strict=True)):
@@ -69,14 +69,14 @@ def transcript(phonemes: Phonemes, *, tolerant: bool) -> Transcript:
             else:
                 add(Unit((SILENCE_COLUMN,), skip=0.0, entry=SILENCE_ENTRY), PAUSE, place, word)
             continue
-        begun.setdefault(word, len(units))
+        started.setdefault(word, len(units))
         skip = OMITTED.get(sound.name, np.inf) if tolerant and omissible(sound, sizes[word]) else np.inf
         add(Unit(columns(sound), skip=skip), PHONE, place, word)
         ended[word] = len(units)
     if not phonemes.tokens or not is_boundary(phonemes.tokens[-1]):
         gap(-1)
     if tolerant:
-        jumps = [(begun[word], ended[word], SKIPPED_WORD) for word in begun]
+        jumps = [(started[word], ended[word], SKIPPED_WORD) for word in started]
     kind, owner, word_of = (np.array(column, np.int64) for column in zip(*rows, strict=True))
     clock = np.cumsum([sound is not None for sound in classes]).astype(np.float32)
     graph = build(units, jumps)

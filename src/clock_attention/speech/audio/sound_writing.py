@@ -88,7 +88,7 @@ class SoundPipe:
         self._stream = stream
         self._rate = sample_rate
         self._held: bytes | None = None
-        self._begun = False
+        self._started = False
 
     def write(self, wave: Wave) -> None:
         if self._held is not None:
@@ -96,9 +96,9 @@ class SoundPipe:
         self._held = (np.clip(wave, -1, 1) * 32767).round().astype("<i2").tobytes()
 
     def _send(self, length: int) -> None:
-        if not self._begun:
+        if not self._started:
             self._stream.write(wav_header(self._rate, length))
-            self._begun = True
+            self._started = True
         self._stream.write(self._held or b"")
         self._stream.flush()
         self._held = None

@@ -280,7 +280,7 @@ def loop(trainer: Trainer, last: int, seconds: float, quiet: bool) -> None:
     log = RunLog(trainer.run, trainer.step, trainer.recipe.columns, trainer.recipe.measures) if leader else None
     reporter = Reporter(trainer.step, training.steps, quiet or not leader)
     stopwatch = Stopwatch(trainer.seconds)
-    begun = saved_at = time.monotonic()
+    began = saved_at = time.monotonic()
     saved = trainer.step
     with PoliteStop() as stop:
         try:
@@ -301,7 +301,7 @@ def loop(trainer: Trainer, last: int, seconds: float, quiet: bool) -> None:
                         log.write(row)
                 # One process decides by its own clock, and all others follow.
                 due = now - saved_at > 60 * training.checkpoint_minutes
-                wishes = fabric.broadcast([due, stop.asked or now - begun > seconds])
+                wishes = fabric.broadcast([due, stop.asked or now - began > seconds])
                 if best or wishes[0]:
                     trainer.save(best=best)
                     saved, saved_at = trainer.step, time.monotonic()
@@ -353,11 +353,11 @@ class Stopwatch:
         self.totals = totals
 
     def __enter__(self) -> None:
-        self.begun = time.monotonic(), time.process_time()
+        self.started = time.monotonic(), time.process_time()
 
     def __exit__(self, *_: object) -> None:
-        self.totals[0] += time.monotonic() - self.begun[0]
-        self.totals[1] += time.process_time() - self.begun[1]
+        self.totals[0] += time.monotonic() - self.started[0]
+        self.totals[1] += time.process_time() - self.started[1]
 
 
 class PoliteStop:
