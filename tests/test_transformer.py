@@ -84,6 +84,38 @@ def test_float_padding_masks_of_a_transformer_still_work_after_the_swap():
     torch.testing.assert_close(model(source, target, **additive), model(source, target, **padded), equal_nan=True)
 
 
+def test_a_layer_at_several_places_is_swapped_at_all_of_them_and_stays_one():
+    layer = nn.TransformerDecoderLayer(16, 2, 32, batch_first=True)
+    model = nn.ModuleDict({"deep": nn.TransformerDecoder(layer, 1), "tied": nn.ModuleList([layer])})
+    model["deep"].layers = nn.ModuleList([layer] * 3)
+    assert swap_cross_attention(model) == 1
+    (found,) = {*model["deep"].layers, *model["tied"]}
+    assert isinstance(found, ClockDecoderLayer)
+    assert model["deep"](torch.randn(2, 5, 16), torch.randn(2, 7, 16)).shape == (2, 5, 16)
+
+
+def test_hooks_of_a_layer_are_called_after_the_swap():
+    decoder, called = nn.TransformerDecoder(nn.TransformerDecoderLayer(16, 2, 32), 1), []
+    layer = decoder.layers[0]
+    layer.register_forward_hook(lambda module, *_: called.append(type(module)))
+    swap_cross_attention(decoder)
+    decoder(torch.randn(5, 2, 16), torch.randn(7, 2, 16))
+    assert called == [ClockDecoderLayer]
+    decoder.layers[0].register_forward_pre_hook(lambda *_: called.append("new"))
+    assert isinstance(layer.multihead_attn, nn.MultiheadAttention)  # the old layer is as it was
+    layer(torch.randn(5, 2, 16), torch.randn(7, 2, 16))
+    assert called == [ClockDecoderLayer, nn.TransformerDecoderLayer]
+
+
+def test_a_compiled_layer_runs_its_new_attention():
+    decoder = nn.TransformerDecoder(nn.TransformerDecoderLayer(16, 2, 32), 1).eval()
+    target, memory = torch.randn(5, 2, 16), torch.randn(7, 2, 16)
+    decoder.layers[0].compile(backend="eager")
+    swap_cross_attention(decoder)
+    layer = decoder.layers[0]
+    torch.testing.assert_close(layer(target, memory), layer.forward(target, memory))
+
+
 def test_swap_says_what_is_wrong_with_a_lone_layer_and_with_a_second_swap():
     with pytest.raises(ValueError, match=r"got a layer, .*give the model that holds it, or use ClockDecoderLayer"):
         swap_cross_attention(nn.TransformerDecoderLayer(16, 2))
@@ -159,6 +191,10 @@ def test_layers_with_another_call_are_refused_with_a_sentence():
         swap_cross_attention(nn.Sequential(OwnBlock(16, 2)))
     with pytest.raises(ValueError, match=r"encoder_attn \(Module\) is called in a way it cannot know"):
         swap_cross_attention(nn.Sequential(FairseqLikeLayer()))
+    patched = nn.TransformerDecoderLayer(16, 2)
+    patched.forward = patched.forward
+    with pytest.raises(ValueError, match="is a TransformerDecoderLayer with its own forward, which would be lost"):
+        swap_cross_attention(nn.Sequential(patched))
     strange = nn.TransformerDecoderLayer(16, 2)
     strange.multihead_attn = nn.Linear(16, 16)
     with pytest.raises(ValueError, match=r"multihead_attn is Linear, expected nn\.MultiheadAttention"):

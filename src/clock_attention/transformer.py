@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from copy import copy
 from typing import Any
 
 import torch
@@ -95,11 +96,13 @@ class ClockDecoderLayer(nn.TransformerDecoderLayer):
 
     @classmethod
     def from_layer(cls, layer: nn.TransformerDecoderLayer, attention: ClockAttention) -> ClockDecoderLayer:
-        """A layer that shares every module of `layer` except its cross-attention."""
+        """A layer that shares every module and hook of `layer` except its cross-attention."""
         new = cls.__new__(cls)
-        nn.Module.__init__(new)
-        new.__dict__.update({k: v for k, v in layer.__dict__.items() if not k.startswith("_")})
-        new._modules.update({**layer._modules, "multihead_attn": attention})
+        # The dictionaries of modules and hooks are copied: the new layer must not change the old one. A compiled call
+        # is left out, as it would still run the old one.
+        state = {k: v for k, v in vars(layer).items() if k != "_compiled_call_impl"}
+        new.__dict__.update({k: copy(v) if isinstance(v, dict | set) else v for k, v in state.items()})
+        new._modules["multihead_attn"] = attention
         return new
 
 
@@ -123,7 +126,7 @@ def swap_cross_attention(model: nn.Module, *, copy_weights: bool = False, **opti
         options: keyword arguments of `ClockAttention`. A decoder with a causal mask needs `clocks="causal"`.
 
     Returns:
-        The number of replaced attentions, at least one.
+        The number of replaced attentions, at least one. A layer that the model uses at several places counts once.
     """
     if isinstance(model, nn.TransformerDecoderLayer):
         raise ValueError(
@@ -133,7 +136,7 @@ def swap_cross_attention(model: nn.Module, *, copy_weights: bool = False, **opti
     found = [
         (parent, name, child)
         for parent in model.modules()
-        for name, child in parent.named_children()
+        for name, child in parent._modules.items()  # named_children() skips a layer that is repeated
         if isinstance(child, nn.TransformerDecoderLayer) and not isinstance(child, ClockDecoderLayer)
     ]
     if not found:
@@ -144,16 +147,18 @@ def swap_cross_attention(model: nn.Module, *, copy_weights: bool = False, **opti
                 f"swap_cross_attention: layer {name!r} is a {type(child).__name__} with its own {', '.join(own)}, "
                 "which would be lost; replace its multihead_attn by ClockAttention and pass query_padding_mask there"
             )
-    attentions = [clock_attention_like(child.multihead_attn, copy_weights, options) for _, _, child in found]
-    for (parent, name, child), attention in zip(found, attentions, strict=True):
-        setattr(parent, name, ClockDecoderLayer.from_layer(child, attention))
-    return len(found)
+    layers = dict.fromkeys(child for _, _, child in found)  # each once, in order
+    attentions = {layer: clock_attention_like(layer.multihead_attn, copy_weights, options) for layer in layers}
+    swapped = {layer: ClockDecoderLayer.from_layer(layer, attention) for layer, attention in attentions.items()}
+    for parent, name, child in found:
+        setattr(parent, name, swapped[child])
+    return len(swapped)
 
 
 def overridden(layer: nn.TransformerDecoderLayer) -> list[str]:
-    """Methods of torch's Transformer decoder layer that a subclass overrides."""
-    torch_layer = nn.TransformerDecoderLayer
-    return [name for name in vars(torch_layer) if getattr(type(layer), name) is not getattr(torch_layer, name)]
+    """Methods of torch's Transformer decoder layer that a subclass overrides, or an attribute of the layer itself."""
+    old, own = nn.TransformerDecoderLayer, type(layer)
+    return [name for name in vars(old) if getattr(own, name) is not getattr(old, name) or name in vars(layer)]
 
 
 def why_nothing(model: nn.Module) -> str:
