@@ -2,6 +2,7 @@
 
 import warnings
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -297,6 +298,7 @@ def test_a_learned_scale_is_positive_and_old_values_keep_their_meaning():
     assert attention.logit_scale.grad.isfinite().all()
     assert attention.logit_scale.grad.abs().min() > 0
     assert ClockAttention(12, 3, logit_scale=-1.0).scale() == -1.0  # a constant is the caller's choice
+    assert ClockAttention(12, 3, logit_scale=np.float32(2)).scale() == 2.0  # and may be NumPy's
 
 
 @pytest.mark.parametrize("impl", ["auto", "portable", "reference"])

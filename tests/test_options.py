@@ -2,9 +2,10 @@
 
 import dataclasses
 
+import numpy as np
 import pytest
 
-from clock_attention.options import ClockOptions
+from clock_attention.options import ClockOptions, check_pace
 
 
 @pytest.mark.parametrize(
@@ -22,6 +23,18 @@ def test_the_variance_that_serves_the_clocks_best_is_the_default(clocks, varianc
 def test_wrong_options_name_the_choices(name, value):
     with pytest.raises(ValueError, match=f"{name}: got '{value}', expected one of"):
         ClockOptions(**{name: value})
+
+
+@pytest.mark.parametrize("eps", [0.0, -1e-3, float("nan"), float("inf")])
+def test_eps_must_be_positive(eps):
+    with pytest.raises(ValueError, match=f"eps: got {eps}, expected a small positive number"):
+        ClockOptions(eps=eps)
+
+
+@pytest.mark.parametrize("pace", [[1.0, 2.0], np.ones(2), "fast", None])
+def test_a_pace_that_is_no_number_is_named(pace):
+    with pytest.raises(TypeError, match=r"pace: got .*, expected a number, or a tensor with one for each item"):
+        check_pace(pace, 2)
 
 
 def test_options_do_not_change():

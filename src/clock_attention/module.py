@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import fields
+from numbers import Real
 from typing import Any
 
 import torch
@@ -132,7 +133,7 @@ class ClockAttention(nn.Module):
             self.content_k_proj = nn.Linear(kdim or embed_dim, width, bias, device=device, dtype=dtype)
         if logit_scale == "learned":
             self.logit_scale: Tensor | float = nn.Parameter(torch.ones(num_heads, device=device, dtype=dtype))
-        elif isinstance(logit_scale, int | float):
+        elif isinstance(logit_scale, Real):
             self.logit_scale = float(logit_scale)
         else:
             raise ValueError(f"logit_scale: got {logit_scale!r}, expected 'learned' or a number")

@@ -30,7 +30,7 @@ class ClockOptions:
             "surrogate" for the others.
         log_variance_term: keep the −½ log Σ² that the paper drops.
         causal_norm: how causal clocks normalise the target: "none", "rms", "channel" or "cumulative".
-        eps: the ε of Algorithm 1.
+        eps: the ε of Algorithm 1, positive.
         impl: "auto", or one of "reference", "portable", "banded" (CPU), "triton" (GPU). The environment variable
             CLOCK_ATTENTION_IMPL replaces "auto".
     """
@@ -48,6 +48,8 @@ class ClockOptions:
             got = getattr(self, name)
             if got not in choices:
                 raise ValueError(f"{name}: got {got!r}, expected one of {', '.join(map(repr, choices))}")
+        if not (math.isfinite(self.eps) and self.eps > 0):
+            raise ValueError(f"eps: got {self.eps}, expected a small positive number such as 1e-6")
         resolve_phi(self.phi)
         object.__setattr__(self, "variance", resolve_variance(self.variance, self.clocks))
 
@@ -73,6 +75,9 @@ def check_pace(pace: float | Tensor, batch: int) -> None:
             return
         good = bool((pace.isfinite() & (pace > 0)).all())
     else:
-        good = math.isfinite(pace) and pace > 0
+        try:
+            good = math.isfinite(pace) and pace > 0
+        except TypeError:
+            raise TypeError(f"pace: got {pace!r}, expected a number, or a tensor with one for each item") from None
     if not good:
         raise ValueError(f"pace: got {pace}, expected a positive number of target steps per source token")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from numbers import Real
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -61,7 +63,7 @@ class CrossClocks(nn.Module):
         self.log_scale: nn.Parameter | None = None
         if logit_scale == "learned":
             self.log_scale = nn.Parameter(torch.empty(heads, device=device))
-        elif isinstance(logit_scale, int | float) and logit_scale > 0:
+        elif isinstance(logit_scale, Real) and logit_scale > 0:
             self.constant_scale = float(logit_scale)
         else:
             raise ValueError(f"logit_scale: got {logit_scale!r}, expected 'learned' or a positive number")
