@@ -178,6 +178,12 @@ def test_gradients_are_those_of_finite_differences(loss):
     assert torch.autograd.gradcheck(loss, torch.randn(2, 2, 5, 4, dtype=torch.float64, requires_grad=True))
 
 
+def test_losses_with_lengths_compile_as_one_graph():
+    weights, lengths = torch.rand(2, 6, 4), (torch.tensor([6, 5]), torch.tensor([4, 3]))
+    compiled = torch.compile(losses.guided_attention_loss, fullgraph=True, backend="eager")
+    torch.testing.assert_close(compiled(weights, *lengths), losses.guided_attention_loss(weights, *lengths))
+
+
 def test_bad_input_is_named():
     logits = torch.zeros(2, 5, 4)
     with pytest.raises(ValueError, match=r"query_lengths: got \[6, 5\], expected lengths between 1 and 5"):

@@ -201,6 +201,9 @@ def test_shapes_can_be_planned_on_the_meta_device(clocks):
     with torch.device("meta"):
         attention = ClockAttention(8, 2, clocks=clocks)
         output, weights = attention(torch.empty(2, 6, 8), torch.empty(2, 5, 8), torch.empty(2, 5, 8))
+        if clocks == "causal":
+            state = attention.start(torch.empty(2, 5, 8), margin=1.0)
+            assert attention.step(torch.empty(2, 8), state)[0].shape == (2, 8)
     assert output.shape == (2, 6, 8)
     assert weights.shape == (2, 6, 5)
     attention = attention.to_empty(device="cpu")

@@ -4,8 +4,9 @@ import dataclasses
 
 import numpy as np
 import pytest
+import torch
 
-from clock_attention.options import ClockOptions, check_pace
+from clock_attention.options import ClockOptions, check_pace, checkable, has_values
 
 
 @pytest.mark.parametrize(
@@ -35,6 +36,15 @@ def test_eps_must_be_positive(eps):
 def test_a_pace_that_is_no_number_is_named(pace):
     with pytest.raises(TypeError, match=r"pace: got .*, expected a number, or a tensor with one for each item"):
         check_pace(pace, 2)
+
+
+def test_values_are_read_only_where_there_are_any():
+    x, empty = torch.ones(2), torch.ones(2, device="meta")
+    assert has_values(x)
+    assert checkable(x)
+    assert not has_values(empty)
+    assert not checkable(empty)
+    assert not torch.func.vmap(lambda row: row + has_values(row))(torch.zeros(2, 1)).any()
 
 
 def test_options_do_not_change():

@@ -19,6 +19,17 @@ def test_padding_of_any_value_becomes_zero_in_values_and_gradients():
     assert blanked("query", x, None) is x
 
 
+def test_additive_masks_serve_where_values_cannot_be_read():
+    padding = torch.arange(4) >= torch.tensor([[3], [1]])
+    additive = torch.zeros(2, 4).masked_fill(padding, -torch.inf)
+    found = [
+        torch.compile(padding_as_bool, fullgraph=True, backend="eager")("key", additive),
+        torch.func.vmap(lambda mask: padding_as_bool("key", mask))(additive),
+    ]
+    assert all(torch.equal(mask, padding) for mask in found)
+    assert padding_as_bool("key", additive.to("meta")).dtype == torch.bool
+
+
 def test_valid_steps_are_the_opposite_of_padding():
     x, padding = torch.randn(2, 4, 3), torch.arange(4) >= torch.tensor([[3], [1]])
     assert torch.equal(steps_in("key", padding, x), ~padding)

@@ -11,7 +11,7 @@ from torch import Tensor
 from clock_attention.clocks import ClockPair
 from clock_attention.kernels import portable, reference, selfcheck
 from clock_attention.kernels.interface import Attended, AttentionInputs, Content, Wanted, constant_when_compiled
-from clock_attention.options import IMPLEMENTATIONS, ClockOptions, check_pace
+from clock_attention.options import IMPLEMENTATIONS, ClockOptions, check_pace, checkable
 from clock_attention.rates import Phi
 
 __all__ = ["IMPLEMENTATIONS", "clock_attention"]
@@ -267,7 +267,7 @@ def checked_segments(
             raise ValueError(
                 f"segments: got {tuple(numbers.shape)} of {numbers.dtype} for the {side}, expected integers {shape}"
             )
-        if numbers.device.type == "cpu" and bool((numbers.min() < 0) | (numbers.diff(dim=-1) < 0).any()):
+        if checkable(numbers) and bool((numbers.min() < 0) | (numbers.diff(dim=-1) < 0).any()):
             raise ValueError(f"segments: those of the {side} are negative or fall, expected 0, 0, …, 1, 1, …")
     return segments[0].long(), segments[1].long()
 
@@ -293,12 +293,7 @@ def checked_range(
     start, end = ends
     if start.ndim != end.ndim:
         raise ValueError("target_range: got a reading and weights on the keys, expected two of the same kind")
-    if (
-        start.ndim == 2
-        and start.device.type == "cpu"
-        and not torch.compiler.is_compiling()
-        and bool((start > end).any())
-    ):
+    if start.ndim == 2 and checkable(start) and bool((start > end).any()):
         raise ValueError("target_range: got a start after its end, expected 0 ≤ start ≤ end ≤ 1")
     return start, end
 

@@ -13,7 +13,15 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from clock_attention.options import CAUSAL_NORMS, CLOCKS, VARIANCES, ClockOptions, check_pace, resolve_variance
+from clock_attention.options import (
+    CAUSAL_NORMS,
+    CLOCKS,
+    VARIANCES,
+    ClockOptions,
+    check_pace,
+    checkable,
+    resolve_variance,
+)
 from clock_attention.rates import PHIS, Phi, expected_rate, mean_rate, rational, resolve_phi
 
 __all__ = [  # names from other modules stay importable from here
@@ -90,8 +98,7 @@ def check_rates(phi: Phi, x: Tensor) -> Tensor:
     Checked on the CPU only: elsewhere the check would make every call wait for the device.
     """
     rates = phi(x)
-    traced = torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active()
-    if phi in PHIS.values() or rates.device.type != "cpu" or traced or not bool((rates < 0).any()):
+    if phi in PHIS.values() or not checkable(rates) or not bool((rates < 0).any()):
         return rates
     raise ValueError(
         f"phi: got a function that returns {float(rates.min()):.3g} for x = {float(x.flatten()[rates.argmin()]):.3g}, "

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from clock_attention.clocks import sum_dtype
 from clock_attention.kernels.monotone import LogPathSum, path_sums
+from clock_attention.options import checkable
 
 REDUCTIONS = ("mean", "sum", "none")
 
@@ -244,8 +245,7 @@ def checked_lengths(name: str, lengths: Tensor | None, batch: int, longest: int,
         raise ValueError(
             f"{name}: got {lengths.dtype} {tuple(lengths.shape)}, expected one integer for each of {batch} items"
         )
-    # Lengths on another device are not checked: it is not worth waiting for them.
-    if lengths.device.type == "cpu" and not bool(((lengths >= 1) & (lengths <= longest)).all()):
+    if checkable(lengths) and not bool(((lengths >= 1) & (lengths <= longest)).all()):
         raise ValueError(f"{name}: got {lengths.tolist()}, expected lengths between 1 and {longest}")
     return lengths.to(device, torch.long)
 

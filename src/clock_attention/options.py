@@ -65,15 +65,23 @@ def resolve_variance(variance: str | None, clocks: str) -> str:
     return variance
 
 
+def has_values(x: Tensor) -> bool:
+    """Whether an argument's values can be read for a check: not on the meta device, nor while traced or transformed."""
+    traced = torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active()
+    return x.device.type != "meta" and not traced
+
+
+def checkable(x: Tensor) -> bool:
+    """Whether an argument's values can be read without waiting for a device: only those on the CPU."""
+    return x.device.type == "cpu" and has_values(x)
+
+
 def check_pace(pace: float | Tensor, batch: int) -> None:
     """Check the option `pace`: a positive number of target steps per source token, or one for each item."""
     if isinstance(pace, Tensor):
         if pace.shape not in ((), (batch,)):
             raise ValueError(f"pace: got shape {tuple(pace.shape)}, expected a number or ({batch},)")
-        # Values on other devices are not worth waiting for, and tracers have no values to check.
-        if pace.device.type != "cpu" or torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active():
-            return
-        good = bool((pace.isfinite() & (pace > 0)).all())
+        good = not checkable(pace) or bool((pace.isfinite() & (pace > 0)).all())
     else:
         try:
             good = math.isfinite(pace) and pace > 0

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from clock_attention.attention import valid_steps
+from clock_attention.options import has_values
 
 
 def check_features(name: str, x: Tensor, dimensions: int, width: int) -> None:
@@ -36,7 +37,7 @@ def padding_as_bool(name: str, mask: Tensor | None) -> Tensor | None:
     if mask is None or not mask.is_floating_point():
         return mask
     padded = mask == -torch.inf
-    if bool((mask.masked_fill(padded, 0.0) != 0).any()):
+    if has_values(mask) and bool((mask.masked_fill(padded, 0.0) != 0).any()):
         raise ValueError(
             f"{name}: got a float mask with values other than 0 and -inf, expected padding (bool, True = padding); "
             "pass weights on keys as attn_mask"

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from clock_attention.kernels.interface import Content
 from clock_attention.losses import monotone_posterior
+from clock_attention.options import checkable
 
 
 def find_segments(
@@ -106,6 +107,6 @@ def valid_lengths(name: str, mask: Tensor | None, batch: int, longest: int) -> T
         return torch.full((batch,), longest)
     if mask.dtype != torch.bool or tuple(mask.shape) != (batch, longest):
         raise ValueError(f"{name}: got {mask.dtype} {tuple(mask.shape)}, expected bool {(batch, longest)}")
-    if mask.device.type == "cpu" and bool((mask[:, :-1] & ~mask[:, 1:]).any() | mask.all(-1).any()):
+    if checkable(mask) and bool((mask[:, :-1] & ~mask[:, 1:]).any() | mask.all(-1).any()):
         raise ValueError(f"{name}: got padding before or between valid steps, or nothing else; expected it at the end")
     return (~mask).sum(-1)

@@ -26,7 +26,7 @@ from clock_attention.clocks import (
     sum_dtype,
 )
 from clock_attention.kernels.portable import attend_rows
-from clock_attention.options import ClockOptions, check_pace
+from clock_attention.options import ClockOptions, check_pace, has_values
 from clock_attention.rates import mean_rate, resolve_phi
 
 logger = logging.getLogger(__name__)
@@ -121,7 +121,8 @@ def start_clocks(
     batch, heads, _, channels = key.shape
     check_pace(pace, batch)
     tokens_beyond = torch.as_tensor(margin, dtype=wide, device=key.device)
-    if tokens_beyond.shape not in ((), (batch,)) or not bool(tokens_beyond.isfinite().all()):
+    finite = not has_values(tokens_beyond) or bool(tokens_beyond.isfinite().all())
+    if tokens_beyond.shape not in ((), (batch,)) or not finite:
         raise ValueError(f"margin: got {margin}, expected a finite number of tokens, or one for each of {batch} items")
     key_clock, key_variance = source_clock(
         key.to(wide), key_valid, resolve_phi(options.phi), str(options.variance), options.eps
