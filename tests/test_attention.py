@@ -258,6 +258,19 @@ def test_a_cropped_target_attends_to_its_range_only():
     assert all(gradient.abs() > 0 for gradient in torch.autograd.grad(output.square().sum(), ends))
 
 
+def test_ranges_may_be_transformed_and_may_be_rounded():
+    query, key, value = features((3, 2, 9, 7, 6, 5), 12)
+    starts = torch.tensor([0.0, 0.2, 0.4], dtype=torch.float64)
+
+    def attend(q, k, v, start):
+        return clock_attention(q[None], k[None], v[None], target_range=(start, 1.000001))[0][0]
+
+    found = torch.func.vmap(attend)(query, key, value, starts)
+    torch.testing.assert_close(
+        found, clock_attention(query, key, value, target_range=(starts, 1.0))[0], rtol=1e-4, atol=1e-4
+    )
+
+
 Q, K, V = (torch.zeros(2, 3, n, 4) for n in (5, 6, 6))
 STEADY = torch.zeros(2, 5, dtype=torch.long), torch.zeros(2, 6, dtype=torch.long)
 
@@ -292,14 +305,19 @@ STEADY = torch.zeros(2, 5, dtype=torch.long), torch.zeros(2, 6, dtype=torch.long
         (
             (Q, K, V),
             {"segments": (torch.zeros(2, 5).long(), torch.ones(2, 6).long().cumsum(1).flip(1))},
-            r"key are neg",
+            r"decreasing numbers for the key",
         ),
         (
             (Q, K, V),
             {"segments": (torch.zeros(2, 5).long(), torch.zeros(2, 6).long()), "variance": "exact"},
             r"surrogate",
         ),
-        ((Q, K, V), {"target_range": (0.5, 0.2)}, r"target_range: got a start after its end"),
+        ((Q, K, V), {"target_range": (0.5, 0.2)}, r"target_range: got \(0.5, 0.2\), expected 0 ≤ start ≤ end ≤ 1"),
+        ((Q, K, V), {"target_range": (10, 30)}, r"target_range: got \(10, 30\), .*divide positions in steps"),
+        ((Q, K, V), {"target_range": (-0.1, 0.5)}, r"target_range: got \(-0.1, 0.5\), expected 0 ≤ start"),
+        ((Q, K, V), {"target_range": (float("nan"), 1.0)}, r"target_range: got \(nan, 1.0\), expected 0 ≤ start"),
+        ((Q, K, V), {"target_range": (0.2, 0.5, 0.7)}, r"target_range: got .*expected a pair \(start, end\)"),
+        ((Q, K, V), {"target_range": 0.5}, r"target_range: got 0.5, expected a pair \(start, end\)"),
         ((Q, K, V), {"target_range": (torch.zeros(3), 1.0)}, r"target_range: got shape \(3,\)"),
         ((Q, K, V), {"target_range": (0, 1), "clocks": "unnormalized"}, r"target_range: got clocks='unnormalized'"),
         ((Q, K, V), {"content": (Q.long(), K)}, r"content: got query features of torch.int64"),

@@ -16,6 +16,8 @@ from clock_attention.rates import Phi
 
 __all__ = ["IMPLEMENTATIONS", "clock_attention"]
 
+ROUNDING = 1e-5  # by which a computed reading may lie outside 0 … 1
+
 
 def clock_attention(
     query: Tensor,
@@ -267,8 +269,8 @@ def checked_segments(
             raise ValueError(
                 f"segments: got {tuple(numbers.shape)} of {numbers.dtype} for the {side}, expected integers {shape}"
             )
-        if checkable(numbers) and bool((numbers.min() < 0) | (numbers.diff(dim=-1) < 0).any()):
-            raise ValueError(f"segments: those of the {side} are negative or fall, expected 0, 0, …, 1, 1, …")
+        if checkable(numbers) and bool((numbers < 0).any() | (numbers.diff(dim=-1) < 0).any()):
+            raise ValueError(f"segments: got negative or decreasing numbers for the {side}, expected 0, 0, …, 1, 1, …")
     return segments[0].long(), segments[1].long()
 
 
@@ -281,6 +283,8 @@ def checked_range(
     if options.clocks != "normalized":
         raise ValueError(f"target_range: got clocks={options.clocks!r}; only normalized clocks run from 0 to 1")
     batch, heads = query.shape[:2]
+    if isinstance(target_range, float | int | Tensor) or len(target_range) != 2:
+        raise ValueError(f"target_range: got {target_range!r}, expected a pair (start, end)")
     ends = []
     for end in target_range:
         number = torch.as_tensor(end, dtype=torch.promote_types(query.dtype, torch.float32), device=query.device)
@@ -293,8 +297,13 @@ def checked_range(
     start, end = ends
     if start.ndim != end.ndim:
         raise ValueError("target_range: got a reading and weights on the keys, expected two of the same kind")
-    if start.ndim == 2 and checkable(start) and bool((start > end).any()):
-        raise ValueError("target_range: got a start after its end, expected 0 ≤ start ≤ end ≤ 1")
+    if start.ndim == 2 and checkable(start):
+        inside = (start >= -ROUNDING) & (start <= end) & (end <= 1 + ROUNDING)  # NaN is outside
+        if not bool(inside.all()):
+            raise ValueError(
+                f"target_range: got {target_range!r}, expected 0 ≤ start ≤ end ≤ 1, as shares of the source; divide "
+                "positions in steps by its length"
+            )
     return start, end
 
 
