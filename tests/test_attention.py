@@ -328,6 +328,27 @@ def test_errors_name_the_argument_what_it_got_and_what_it_wants(arguments, optio
         clock_attention(*arguments, **options)
 
 
+@pytest.mark.parametrize("impl", ["auto", "banded", "portable", "reference"])
+@pytest.mark.parametrize(
+    "name", ["key", "value", "query_padding_mask", "key_padding_mask", "attn_mask", "content", "segments"]
+)
+def test_tensors_of_different_devices_are_named(impl, name):
+    """The meta device stands in for a GPU; such a call must not read memory that is not there."""
+    given = {
+        "key": K,
+        "value": V,
+        "query_padding_mask": torch.zeros(2, 5, dtype=torch.bool),
+        "key_padding_mask": torch.zeros(2, 6, dtype=torch.bool),
+        "attn_mask": torch.zeros(5, 6),
+        "content": (Q, K),
+        "segments": STEADY,
+    }
+    used = {"key": K, "value": V, name: given[name]}
+    elsewhere = used[name].to("meta") if torch.is_tensor(used[name]) else (used[name][0], used[name][1].to("meta"))
+    with pytest.raises(ValueError, match=rf"{name}: got a tensor on meta, expected it on cpu"):
+        clock_attention(Q, **{**used, name: elsewhere}, impl=impl)
+
+
 def test_the_environment_replaces_auto(monkeypatch):
     inputs = features((1, 1, 5, 4, 2, 2), 1, torch.float32)
     called = []

@@ -181,6 +181,8 @@ def checked_inputs(
     if pace is not None:
         check_pace(pace, batch)
     check_attn_mask(attn_mask, (batch, heads, targets, sources))
+    masks = {"query_padding_mask": query_padding_mask, "key_padding_mask": key_padding_mask, "attn_mask": attn_mask}
+    check_devices(query, {"key": key, "value": value, **masks, "content": content, "segments": segments})
     return AttentionInputs(
         query,
         key,
@@ -218,6 +220,17 @@ def check_features(query: Tensor, key: Tensor, value: Tensor) -> None:
             f"value: got shape {tuple(value.shape)}, expected one value for every key {tuple(key.shape)}, "
             f"that is ({key.shape[0]}, {key.shape[1]}, {key.shape[2]}, Dv)"
         )
+
+
+def check_devices(query: Tensor, others: dict[str, Tensor | tuple[Tensor, ...] | None]) -> None:
+    """Check that the tensors of `clock_attention` are on the query's device: compiled kernels read their memory."""
+    for name, given in others.items():
+        for tensor in (given,) if given is None or isinstance(given, Tensor) else given:
+            if tensor is not None and tensor.device != query.device:
+                raise ValueError(
+                    f"{name}: got a tensor on {tensor.device}, expected it on {query.device}, as the query; move it "
+                    f"with .to({str(query.device)!r})"
+                )
 
 
 def check_content(content: Content | None, query: Tensor, key: Tensor) -> None:
