@@ -96,6 +96,8 @@ def clock_attention(
 def attend(inputs: AttentionInputs, options: ClockOptions, wanted: Wanted) -> Attended:
     """Run an implementation of `clock_attention`: the one that `options.impl` names, or the best for this call."""
     impl = forced_implementation() if options.impl == "auto" else options.impl
+    if impl == "auto" and portable.exporting():
+        impl = "portable"  # an exported program has any length, and runs where this package is not installed
     if impl == "reference":
         output, weights, logits, made = reference.attend(inputs, options, wanted)
         return output, weights, logits, None if made is None else ClockPair(*made)
