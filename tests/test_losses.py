@@ -60,6 +60,13 @@ def test_forward_sum_gradient():
         )
 
 
+def test_a_penalty_on_the_gradient_of_forward_sum_is_refused():
+    logits = torch.randn(2, 6, 4, requires_grad=True)
+    (slope,) = torch.autograd.grad(losses.forward_sum_loss(logits), logits, create_graph=True)
+    with pytest.raises(NotImplementedError, match="no second derivatives"):
+        slope.square().sum().backward()
+
+
 def test_forward_sum_holds_where_probabilities_underflow():
     """The only path is 4,000 nats below the best row by row: a product of probabilities would be 0."""
     logits = torch.full((1, 400, 3), -20.0)

@@ -48,7 +48,7 @@ def forward_sum_loss(
     if reduction not in REDUCTIONS:
         raise ValueError(f"reduction: got {reduction!r}, expected one of {', '.join(map(repr, REDUCTIONS))}")
     scores, targets, sources, skippable = path_problem(logits, query_lengths, key_lengths, optional, normalize)
-    loss = -LogPathSum.apply(scores, targets, sources, skippable)
+    loss = -LogPathSum.apply(scores, targets, sources, skippable)[0]
     if zero_infinity:
         loss = torch.where(loss.isinf(), 0.0, loss)
     if reduction == "none":

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from clock_attention.kernels.monotone import compiled_sums, log_path_sum, path_posterior
+from clock_attention.kernels.monotone import LogPathSum, compiled_sums, log_path_sum, path_posterior
 
 
 @pytest.mark.parametrize("spread", [1.0, 50.0])
@@ -23,6 +23,19 @@ def test_scan_and_compiled_loops_agree(spread, with_optional):
     torch.testing.assert_close(log_path_sum(scores, targets, sources, optional)[0], total)
     inside = torch.arange(60) < targets[:, None]
     torch.testing.assert_close(compiled_posterior.sum(-1), inside.double())
+
+
+def test_second_derivatives_are_refused_instead_of_wrong():
+    scores = torch.randn(2, 4, 3, dtype=torch.float64, requires_grad=True)
+    weight = torch.ones((), dtype=torch.float64, requires_grad=True)
+    total, posterior = LogPathSum.apply(scores, torch.tensor([4, 3]), torch.tensor([3, 2]), None)
+    (slope,) = torch.autograd.grad(weight * total.sum(), scores, create_graph=True)
+    torch.testing.assert_close(slope, posterior)
+    torch.testing.assert_close(
+        torch.autograd.grad(slope.square().sum(), weight, retain_graph=True)[0], 2 * posterior.square().sum()
+    )
+    with pytest.raises(NotImplementedError, match="forward_sum_loss, have no second derivatives"):
+        torch.autograd.grad(slope.square().sum(), scores)
 
 
 def test_both_say_when_there_is_no_path_and_show_nan():

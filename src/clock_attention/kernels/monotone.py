@@ -12,26 +12,35 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from clock_attention.clocks import sum_dtype
 
 
 class LogPathSum(torch.autograd.Function):
-    """Autograd function: log Σ over monotone paths of exp Σ_s scores[s, path(s)]; its gradient is the posterior."""
+    """Autograd function: log Σ over monotone paths of exp Σ_s scores[s, path(s)], and its gradient, the posterior.
+
+    The posterior is a result too, if there is a gradient to take: a second derivative would pass through it, and is
+    refused there. `once_differentiable` would refuse it only where the gradient that comes in needs one itself.
+    """
 
     @staticmethod
-    def forward(ctx: Any, scores: Tensor, targets: Tensor, sources: Tensor, optional: Tensor | None) -> Tensor:
+    def forward(
+        ctx: Any, scores: Tensor, targets: Tensor, sources: Tensor, optional: Tensor | None
+    ) -> tuple[Tensor, Tensor | None]:
         total, posterior = path_sums(scores, targets, sources, optional, with_posterior=scores.requires_grad)
+        ctx.set_materialize_grads(False)
         if posterior is not None:
             ctx.save_for_backward(posterior)
-        return total.to(scores.dtype)
+        return total.to(scores.dtype), posterior
 
     @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None, None]:
+    def backward(
+        ctx: Any, grad: Tensor | None, grad_posterior: Tensor | None
+    ) -> tuple[Tensor | None, None, None, None]:
+        if grad_posterior is not None:
+            raise NotImplementedError("sums over monotone paths, as in forward_sum_loss, have no second derivatives")
         (posterior,) = ctx.saved_tensors
-        return posterior * grad[:, None, None], None, None, None
+        return None if grad is None else posterior * grad[:, None, None], None, None, None
 
 
 def path_sums(
