@@ -17,7 +17,7 @@ from clock_attention.clocks import causal_target_clock, pace_unit
 from clock_attention.compatibility import gathered, take_multihead_weights
 from clock_attention.kernels.interface import Wanted
 from clock_attention.kernels.portable import without_autocast
-from clock_attention.options import ClockOptions, check_pace
+from clock_attention.options import ClockOptions, check_pace, checkable
 from clock_attention.padding import blanked, check_features, padding_as_bool, steps_in
 from clock_attention.rates import Phi, mean_rate, resolve_phi
 from clock_attention.streaming import ClockState, advance_clocks, attend_step, start_clocks
@@ -367,8 +367,15 @@ class ClockAttention(nn.Module):
         if (source_lengths is None) == (key_padding_mask is None):
             raise ValueError("target_clock: expected either source_lengths or key_padding_mask")
         if source_lengths is not None:
-            lengths = torch.as_tensor(source_lengths, device=query.device)
-            tokens = torch.arange(int(lengths.max()), device=query.device) < lengths[:, None]
+            lengths = torch.as_tensor(source_lengths)
+            if lengths.shape != (query.shape[0],) or lengths.is_floating_point() or lengths.dtype == torch.bool:
+                raise ValueError(
+                    f"source_lengths: got {lengths.dtype} {tuple(lengths.shape)}, expected one integer for each of "
+                    f"{query.shape[0]} items"
+                )
+            if checkable(lengths) and bool((lengths < 1).any()):
+                raise ValueError(f"source_lengths: got {lengths.tolist()}, expected at least one token for each item")
+            tokens = torch.arange(int(lengths.max()), device=query.device) < lengths.to(query.device)[:, None]
         else:
             padded = padding_as_bool("key_padding_mask", key_padding_mask)
             assert padded is not None
