@@ -241,8 +241,10 @@ def test_a_state_is_indexed_by_lists_and_masks():
     state = ClockAttention(16, 2, clocks="causal").start(torch.randn(3, 5, 16))
     for items in ([2, 0], torch.tensor([2, 0]), torch.tensor([True, False, True])):
         assert state.index(items).key_clock.shape[0] == 2
-    with pytest.raises(ValueError, match=r"items: got shape \(\), expected a list"):
-        state.index(0)
+    assert state.index([]).key_clock.shape[0] == 0  # when the last item has been dropped
+    for wrong in (0, [0.0, 1.0]):
+        with pytest.raises(ValueError, match=r"items: got torch\.\w+ \(2?,?\), expected a list of batch items"):
+            state.index(wrong)
 
 
 def test_target_clock_is_the_reading_of_the_state():
@@ -261,3 +263,12 @@ def test_target_clock_is_the_reading_of_the_state():
     )
     with pytest.raises(ValueError, match="either source_lengths or key_padding_mask"):
         attention.target_clock(query)
+
+
+@pytest.mark.parametrize("lengths", [6, [6], [6, 4, 2], [6.0, 4.0], [[6], [4]], [True, True]])
+def test_target_clock_needs_the_length_of_every_source(lengths):
+    attention = ClockAttention(16, 2, clocks="causal")
+    with pytest.raises(ValueError, match=r"source_lengths: got torch\.\w+ \(.*\), expected one integer for each of 2"):
+        attention.target_clock(torch.randn(2, 9, 16), lengths)
+    with pytest.raises(ValueError, match=r"source_lengths: got \[6, 0\], expected at least one token"):
+        attention.target_clock(torch.randn(2, 9, 16), [6, 0])

@@ -98,10 +98,12 @@ class ClockState:
     def index(self, items: Tensor | Sequence[int]) -> ClockState:
         """The state of the given batch items, in that order, with repetitions: for beam search or dropping items."""
         items = torch.as_tensor(items, device=self.steps.device)
-        if items.dim() != 1:
+        if items.shape == (0,):
+            items = items.long()  # an empty list is made a tensor of floats
+        if items.dim() != 1 or items.is_floating_point():
             raise ValueError(
-                f"items: got shape {tuple(items.shape)}, expected a list of batch items such as [0, 2], or a bool "
-                f"mask ({len(self.steps)},)"
+                f"items: got {items.dtype} {tuple(items.shape)}, expected a list of batch items such as [0, 2], or a "
+                f"bool mask ({len(self.steps)},)"
             )
         return self.map(lambda tensor: tensor[items])
 
