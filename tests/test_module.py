@@ -243,6 +243,20 @@ def test_wrong_shapes_are_named(arguments, message):
         ClockAttention(8, 2)(**(usual | arguments))
 
 
+@pytest.mark.parametrize("batch_first", [True, False])
+def test_shapes_of_the_other_layout_are_named(batch_first):
+    """nn.MultiheadAttention has the batch second by default, ClockAttention first."""
+    attention = ClockAttention(8, 2, batch_first=batch_first)
+    lengths = ((6, 2), (5, 2)) if batch_first else ((2, 6), (2, 5))
+    query, key = (torch.randn(*length, 8) for length in lengths)
+    message = rf"dimension {int(not batch_first)}, because batch_first={batch_first}"
+    with pytest.raises(ValueError, match=message):
+        attention(query, key, key)
+    layout = r"\(batch, steps, 8\)" if batch_first else r"\(steps, batch, 8\)"
+    with pytest.raises(ValueError, match=rf"query: got shape \(6, 2, 4\), expected {layout}"):
+        attention(torch.randn(6, 2, 4), key, key)
+
+
 def test_content_is_evidence_in_addition_to_the_clocks():
     """logit = logit_scale · clock score + q·k/√C; with the clocks' scale at 0, plain dot-product attention."""
     torch.manual_seed(0)

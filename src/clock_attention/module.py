@@ -215,7 +215,13 @@ class ClockAttention(nn.Module):
             ("key", key, self.k_proj.in_features),
             ("value", value, self.v_proj.in_features),
         ):
-            check_features(name, x, 3 if batched else 2, width)
+            check_features(name, x, 3 if batched else 2, width, batch_first=self.batch_first)
+        items = 0 if self.batch_first else 1  # the dimension of the batch
+        if batched and key.shape[items] != query.shape[items]:
+            raise ValueError(
+                f"key: got shape {tuple(key.shape)} for a query {tuple(query.shape)}, expected the same batch in "
+                f"dimension {items}, because batch_first={self.batch_first}"
+            )
         if not batched:
             query, key, value = query.unsqueeze(0), key.unsqueeze(0), value.unsqueeze(0)
             key_padding_mask = None if key_padding_mask is None else key_padding_mask.unsqueeze(0)
@@ -287,8 +293,8 @@ class ClockAttention(nn.Module):
         """
         self.require_causal("start")
         value = memory if value is None else value
-        check_features("memory", memory, 3, self.k_proj.in_features)
-        check_features("value", value, 3, self.v_proj.in_features)
+        check_features("memory", memory, 3, self.k_proj.in_features, batch_first=self.batch_first)
+        check_features("value", value, 3, self.v_proj.in_features, batch_first=self.batch_first)
         if memory.shape[:2] != value.shape[:2]:
             raise ValueError(f"value: got shape {tuple(value.shape)}, expected one for every key {tuple(memory.shape)}")
         if not self.batch_first:
@@ -361,7 +367,7 @@ class ClockAttention(nn.Module):
         The source is given by the number of its tokens or by its `key_padding_mask`; masks as in `forward`.
         """
         self.require_causal("target_clock")
-        check_features("query", query, 3, self.embed_dim)
+        check_features("query", query, 3, self.embed_dim, batch_first=self.batch_first)
         if not self.batch_first:
             query = query.transpose(0, 1)
         if (source_lengths is None) == (key_padding_mask is None):

@@ -9,10 +9,11 @@ from clock_attention.attention import valid_steps
 from clock_attention.options import has_values
 
 
-def check_features(name: str, x: Tensor, dimensions: int, width: int) -> None:
+def check_features(name: str, x: Tensor, dimensions: int, width: int, *, batch_first: bool = True) -> None:
     """Reject input features of the wrong shape or type before their padding is handled."""
     if x.dim() != dimensions or x.shape[-1] != width:
-        layout = f"(batch, steps, {width})" if dimensions == 3 else f"(steps, {width}), or (batch, steps, {width})"
+        batched = f"(batch, steps, {width})" if batch_first else f"(steps, batch, {width})"
+        layout = batched if dimensions == 3 else f"(steps, {width}), or {batched}"
         raise ValueError(f"{name}: got shape {tuple(x.shape)}, expected {layout}")
     if not x.is_floating_point():
         raise TypeError(f"{name}: got dtype {x.dtype}, expected a floating point type")
