@@ -2,6 +2,7 @@
 
 import copy
 
+import numpy as np
 import pytest
 import torch
 
@@ -270,6 +271,22 @@ def test_families_that_attend_by_themselves_are_refused_with_the_reason():
     for model in (fsmt, decoder, tiny_models.from_config("Mvp")().model, prophet().model):
         with pytest.raises(ValueError, match="it computes its attention by itself"):
             use_clock_attention(model)
+
+
+def test_clocks_that_learned_are_not_replaced(tmp_path):
+    model = use_clock_attention(tiny_models.marian().model, pace=3.0)
+    model.save_pretrained(tmp_path)
+    for used in (model, transformers.MarianMTModel.from_pretrained(tmp_path)):
+        with pytest.raises(ValueError, match=r"MarianMTModel has clocks already.*change their pace with set_pace"):
+            use_clock_attention(used)
+        assert [clocks.pace.item() for clocks in clocks_of(used)] == [3.0, 3.0]
+
+
+@pytest.mark.parametrize("pace", [np.float32(2), np.int64(2), torch.tensor(2.0)])
+def test_options_computed_by_other_libraries_are_saved(pace, tmp_path):
+    use_clock_attention(tiny_models.marian().model, pace=pace, logit_scale=np.float32(2)).save_pretrained(tmp_path)
+    for clocks in clocks_of(transformers.MarianMTModel.from_pretrained(tmp_path)):
+        assert (clocks.pace.item(), clocks.logit_scale) == (2.0, 2.0)
 
 
 def test_mistakes_are_named(marian):

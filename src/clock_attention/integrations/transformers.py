@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import math
 import sys
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -64,6 +65,11 @@ def use_clock_attention(model: PreTrainedModel, **options: Any) -> PreTrainedMod
             f"clocks: got {options['clocks']!r}; a decoder that generates step by step must not see later steps, so "
             "use_clock_attention always takes causal clocks and no such option"
         )
+    if any(isinstance(module, CrossClocks) for module in model.modules()):
+        raise ValueError(
+            f"use_clock_attention: {type(model).__name__} has clocks already, and new ones would lose what they have "
+            "learned; change their pace with set_pace, and other options in config.clock_attention before loading"
+        )
     attentions = dict(cross_attentions(model))
     if not attentions:
         raise ValueError(
@@ -73,6 +79,8 @@ def use_clock_attention(model: PreTrainedModel, **options: Any) -> PreTrainedMod
     for name, module in attentions.items():
         if (reason := why_not(module)) is not None:
             raise ValueError(f"use_clock_attention: cannot put clocks into {name} ({type(module).__name__}): {reason}")
+    # Numbers of NumPy and torch as Python's: the config is saved as JSON.
+    options = {name: x.item() if hasattr(x, "item") and math.prod(x.shape) == 1 else x for name, x in options.items()}
     install_clocks(model, options)
     model.config.clock_attention = options
     return model
