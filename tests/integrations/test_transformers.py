@@ -289,6 +289,28 @@ def test_options_computed_by_other_libraries_are_saved(pace, tmp_path):
         assert (clocks.pace.item(), clocks.logit_scale) == (2.0, 2.0)
 
 
+def test_masks_are_the_padding_of_the_source():
+    torch.manual_seed(0)
+    found = tiny_models.bart()
+    model = use_clock_attention(lively(found.model))
+    valid = found.inputs["attention_mask"].bool()[:, None, None].expand(2, 1, 6, 8)
+    with torch.no_grad():
+        expected = model(**found.inputs, labels=found.labels).logits
+        encoded = model.get_encoder()(**found.inputs)
+
+        def attend(mask):
+            return model(encoder_outputs=encoded, attention_mask=mask, labels=found.labels).logits
+
+        zeros = torch.zeros(valid.shape)
+        for mask in (valid, *(zeros.masked_fill(~valid, x) for x in (-torch.inf, torch.finfo(zeros.dtype).min))):
+            torch.testing.assert_close(attend(mask), expected)
+        window = valid & (torch.arange(8) <= torch.arange(6)[:, None] + 2)
+        with pytest.raises(ValueError, match="attention_mask: got one that differs between target steps or heads"):
+            attend(window)
+        with pytest.raises(ValueError, match=r"attention_mask: got values other than 0 and -3\.4.*pass a bool mask"):
+            attend(zeros.masked_fill(~valid, -1e4))
+
+
 def test_mistakes_are_named(marian):
     with pytest.raises(TypeError, match=r"got Linear, expected a Hugging Face PreTrainedModel"):
         use_clock_attention(torch.nn.Linear(2, 2))

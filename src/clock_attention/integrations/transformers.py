@@ -25,7 +25,7 @@ from transformers.utils import output_capturing
 from clock_attention.integrations.clock_cache import clock_layer
 from clock_attention.integrations.cross_clocks import CrossClocks
 from clock_attention.integrations.speecht5 import ClockSpeechT5Attention, is_speecht5_attention
-from clock_attention.options import check_pace
+from clock_attention.options import check_pace, checkable
 
 NAME = "clock"
 CROSS_ATTENTIONS = (
@@ -226,9 +226,19 @@ def padding_of(attention_mask: Any) -> Tensor | None:
         )
     # One row is enough: a cross-attention mask hides the same padded source steps from every target step.
     row = attention_mask if attention_mask.dim() == 2 else attention_mask[:, 0, 0, :]
-    if row.is_floating_point():
-        return row < torch.finfo(row.dtype).min / 2
-    return ~row.bool()
+    padded = row < torch.finfo(row.dtype).min / 2 if row.is_floating_point() else ~row.bool()
+    if checkable(attention_mask):
+        if attention_mask.dim() == 4 and bool((attention_mask != attention_mask[:, :1, :1]).any()):
+            raise ValueError(
+                "attention_mask: got one that differs between target steps or heads, expected the padding of the "
+                "source; a clock runs through the whole source"
+            )
+        if row.is_floating_point() and bool((row.masked_fill(padded, 0.0) != 0).any()):
+            raise ValueError(
+                f"attention_mask: got values other than 0 and {torch.finfo(row.dtype).min}, expected only these, for "
+                "valid and padded source steps; pass a bool mask (True = valid)"
+            )
+    return padded
 
 
 AttentionInterface.register(NAME, attend_by_clocks)
