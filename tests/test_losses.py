@@ -205,5 +205,8 @@ def test_bad_input_is_named():
         losses.forward_sum_loss(logits, reduction="average")
     with pytest.raises(ValueError, match=r"posterior: got shape \(2, 5, 3\)"):
         losses.agreement_loss(logits, logits[..., :3])
+    for name, loss in (("logits", losses.forward_sum_loss), ("weights", losses.guided_attention_loss)):
+        with pytest.raises(ValueError, match=rf"{name}: got torch.float32 \(5, 4\), expected .* and \(B, ..., S, T\)"):
+            loss(logits[0])
     with pytest.raises(ValueError, match="width: got 0"):
         losses.guided_attention_loss(logits, width=0)

@@ -89,7 +89,7 @@ def guided_attention_loss(
     """
     if not width > 0:
         raise ValueError(f"width: got {width}, expected a positive share of the whole sequence")
-    targets, sources = both_lengths(weights, query_lengths, key_lengths)
+    targets, sources = both_lengths("weights", weights, query_lengths, key_lengths)
     distance = off_diagonal(weights, targets, sources)
     penalty = -torch.expm1(-distance.square() / (2 * width**2))
     return mean_over_queries((weights * penalty).masked_fill(padded(weights, targets, sources), 0.0).sum(-1), targets)
@@ -104,7 +104,7 @@ def diagonal_log_prior(like: Tensor, query_lengths: Tensor | None, key_lengths: 
     """
     if not width > 0:
         raise ValueError(f"width: got {width}, expected a positive share of the whole sequence")
-    targets, sources = both_lengths(like, query_lengths, key_lengths)
+    targets, sources = both_lengths("like", like, query_lengths, key_lengths)
     return -off_diagonal(like, targets, sources).square() / (2 * width**2)
 
 
@@ -124,7 +124,7 @@ def agreement_loss(
         raise ValueError(
             f"posterior: got shape {tuple(posterior.shape)}, expected that of prior_logits {tuple(prior_logits.shape)}"
         )
-    targets, sources = both_lengths(prior_logits, query_lengths, key_lengths)
+    targets, sources = both_lengths("prior_logits", prior_logits, query_lengths, key_lengths)
     padding = padded(prior_logits, targets, sources)
     expected = masked_log_softmax(prior_logits, padding)
     found = posterior.masked_fill(padding, 0.0)
@@ -203,7 +203,7 @@ def path_problem(
     normalize: bool,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
     """Inputs of the forward-sum loss: scores (N, S, T), lengths (N,), optional keys (N, T); N is all but S and T."""
-    targets, sources = both_lengths(logits, query_lengths, key_lengths)
+    targets, sources = both_lengths("logits", logits, query_lengths, key_lengths)
     padding = padded(logits, targets, sources)
     if optional is not None and (optional.dtype != torch.bool or optional.shape != (logits.shape[0], logits.shape[-1])):
         raise ValueError(
@@ -225,10 +225,14 @@ def masked_log_softmax(logits: Tensor, padding: Tensor) -> Tensor:
     return torch.where(padding, fill, wide).log_softmax(-1).masked_fill(padding, -torch.inf)
 
 
-def both_lengths(scores: Tensor, query_lengths: Tensor | None, key_lengths: Tensor | None) -> tuple[Tensor, Tensor]:
+def both_lengths(
+    name: str, scores: Tensor, query_lengths: Tensor | None, key_lengths: Tensor | None
+) -> tuple[Tensor, Tensor]:
     """Checked lengths of queries and keys of a batch, for an alignment loss."""
     if scores.dim() < 3 or not scores.is_floating_point():
-        raise ValueError(f"got {scores.dtype} {tuple(scores.shape)}, expected floating point (B, ..., S, T)")
+        raise ValueError(
+            f"{name}: got {scores.dtype} {tuple(scores.shape)}, expected a floating point type and (B, ..., S, T)"
+        )
     batch, queries, keys = scores.shape[0], scores.shape[-2], scores.shape[-1]
     return (
         checked_lengths("query_lengths", query_lengths, batch, queries, scores.device),
