@@ -27,6 +27,15 @@ def test_state_dicts_of_multihead_attention_load(clocks, kdim):
         ClockAttention(24, 3, out_proj=True).load_state_dict(old.state_dict())
 
 
+def test_parameters_without_any_value_are_reported_missing():
+    """Assigned to a module on the meta device, the old weights leave nothing to multiply the clocks' score by."""
+    old, new = nn.MultiheadAttention(12, 3), ClockAttention(12, 3, out_proj=True, device="meta")
+    with pytest.raises(RuntimeError, match=r'Missing key\(s\) in state_dict: "logit_scale"'):
+        new.load_state_dict(old.state_dict(), assign=True)
+    new.load_state_dict({**old.state_dict(), "logit_scale": torch.ones(3)}, assign=True)
+    assert not any(parameter.is_meta for parameter in new.parameters())
+
+
 @pytest.mark.slow
 def test_decoding_starts_under_fsdp2(tmp_path):
     """FSDP2 gathers parameters for `forward` only, unless told of other methods."""

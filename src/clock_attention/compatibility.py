@@ -42,5 +42,6 @@ def take_multihead_weights(module: nn.Module, state_dict: dict[str, Any], prefix
         parts = zip(names, state_dict.pop(bias).chunk(3), strict=True)
         state_dict.update({f"{prefix}{name}.bias": part for name, part in parts})
     for name, tensor in module.state_dict().items():
-        if not name.startswith((*names, "out_proj")):  # logit_scale, pace, content: not in the old one
+        # logit_scale, pace, content: not in the old one; without values in this one either, they are reported missing
+        if not name.startswith((*names, "out_proj")) and not tensor.is_meta:
             state_dict.setdefault(prefix + name, tensor)
