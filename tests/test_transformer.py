@@ -164,7 +164,7 @@ def test_the_printed_variant_warns_under_a_causal_mask():
 
 def test_copied_weights_that_do_not_fit_the_clock_are_named_and_nothing_is_replaced():
     model = nn.Transformer(16, 4, 1, 2, 32)
-    with pytest.raises(ValueError, match=r"copy_weights=True with clock_width=1: .* projects to 4 channels a head"):
+    with pytest.raises(ValueError, match=r"copy_weights=True with clock_width=1: .* projects to 4 channels per head"):
         swap_cross_attention(model, copy_weights=True, clock_width=1)
     assert isinstance(model.decoder.layers[0].multihead_attn, nn.MultiheadAttention)
     swap_cross_attention(model, copy_weights=True, clock_width=4)
@@ -189,7 +189,7 @@ class FairseqLikeLayer(nn.Module):
 def test_layers_with_another_call_are_refused_with_a_sentence():
     with pytest.raises(ValueError, match="is a OwnBlock with its own _mha_block, which would be lost"):
         swap_cross_attention(nn.Sequential(OwnBlock(16, 2)))
-    with pytest.raises(ValueError, match=r"encoder_attn \(Module\) is called in a way it cannot know"):
+    with pytest.raises(ValueError, match=r"replace encoder_attn \(Module\) by hand, where you know how it is called"):
         swap_cross_attention(nn.Sequential(FairseqLikeLayer()))
     patched = nn.TransformerDecoderLayer(16, 2)
     patched.forward = patched.forward

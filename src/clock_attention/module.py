@@ -39,7 +39,7 @@ class ClockAttention(nn.Module):
         phi, variance, log_variance_term, eps, impl: see `ClockOptions`.
         logit_scale: "learned" (one scalar per head, starting at 1 and always positive, see `scale`) or a constant.
         content_dim: channels of each head's content features, whose scaled inner products are added to the logits:
-            evidence besides the clocks, which never compare the two sequences. None: no content, as in the paper.
+            evidence, as the clocks never compare the two sequences. None: no content, as in the paper.
         free_ends: the target may be a part of the source: its clock starts where the content of its first step is
             found in the source, and ends where that of its last step is. Requires normalized clocks and `content_dim`.
         clock_width: channels of each head's clock. None takes the head's width, as the paper does; 1 gives each head
@@ -177,7 +177,7 @@ class ClockAttention(nn.Module):
         return torch.where(raw >= SMALL_SCALE, raw, SMALL_SCALE * (raw.clamp(max=SMALL_SCALE) / SMALL_SCALE - 1).exp())
 
     def set_pace(self, pace: float) -> None:
-        """Target steps per source token, as measured on the training data; smaller speaks faster."""
+        """Set the target steps per source token, as measured on the training data; smaller reads the source faster."""
         if self.clocks != "causal":
             raise ValueError(f"set_pace: clocks={self.clocks!r} take no pace; only 'causal' clocks do")
         check_pace(pace, 1)

@@ -68,7 +68,7 @@ class ClockState:
 
     @property
     def finished(self) -> Tensor:
-        """Items whose clock has passed the last token by the margin: nothing is left to say.  bool (B,)"""
+        """Items whose clock has passed the last token by the margin: their decoding is complete.  bool (B,)"""
         return self.reading.mean((-2, -1)) >= self.end
 
     @property

@@ -166,7 +166,7 @@ def why_nothing(model: nn.Module) -> str:
     """Error text for a model without a single `nn.TransformerDecoderLayer` to swap."""
     kind = type(model).__name__
     if any(isinstance(module, ClockAttention) for module in model.modules()):
-        return f"{kind} has ClockAttention already, and nothing else"
+        return f"{kind} has ClockAttention already, and no other cross-attention to replace"
     if any(base.__module__.startswith("transformers.") for base in type(model).__mro__):
         return (
             f"{kind} is a Hugging Face model; use clock_attention.integrations.transformers.use_clock_attention(model)"
@@ -178,8 +178,8 @@ def why_nothing(model: nn.Module) -> str:
         for name, child in module.named_children()
         if name in ("encoder_attn", "cross_attn", "crossattention")
     }
-    hint = f"; {', '.join(sorted(foreign))} is called in a way it cannot know" if foreign else ""
-    return f"found no cross-attention in {kind} that it can replace: it knows nn.TransformerDecoderLayer only{hint}"
+    hint = f"; replace {', '.join(sorted(foreign))} by hand, where you know how it is called" if foreign else ""
+    return f"found no cross-attention in {kind} that it can replace: it knows only nn.TransformerDecoderLayer{hint}"
 
 
 def clock_attention_like(old: nn.MultiheadAttention, copy_weights: bool, options: dict[str, Any]) -> ClockAttention:
@@ -191,8 +191,8 @@ def clock_attention_like(old: nn.MultiheadAttention, copy_weights: bool, options
     width = options.get("clock_width")
     if copy_weights and width not in (None, old.head_dim):
         raise ValueError(
-            f"copy_weights=True with clock_width={width}: the replaced attention projects to {old.head_dim} channels a "
-            "head, which do not fit; leave one of the two out"
+            f"copy_weights=True with clock_width={width}: the replaced attention projects to {old.head_dim} channels "
+            "per head, which do not fit; leave out one of the two"
         )
     weight = old.out_proj.weight
     new = ClockAttention(

@@ -57,5 +57,5 @@ def test_caches_without_clocks_and_cropped_ones_are_refused(marian):
     cache = EncoderDecoderCache(DynamicCache(), DynamicCache())
     marian.model(**marian.inputs, decoder_input_ids=steps, past_key_values=cache, use_cache=True)
     cache.crop(-2)
-    with pytest.raises(ValueError, match="the self-attention remembers 2 steps, the clock has run 4"):
+    with pytest.raises(ValueError, match="got 2 steps in the cache of the self-attention and 4 taken by the clock"):
         marian.model(**marian.inputs, decoder_input_ids=steps[:, :1], past_key_values=cache, use_cache=True)

@@ -81,7 +81,8 @@ def clock_layer(cache: Any, layer: int | None, new_steps: int) -> ClockCacheLaye
     expected = int(cache.get_seq_length(layer)) - new_steps
     if found.steps != expected:
         raise ValueError(
-            f"past_key_values: the self-attention remembers {expected} steps, the clock has run {found.steps}; a clock "
-            "cannot run backwards, so caches cannot be cropped (assisted and speculative decoding)"
+            f"past_key_values: got {expected} steps in the cache of the self-attention and {found.steps} taken by the "
+            "clock; a clock cannot run backwards, so caches cannot be cropped: generate without an assistant model or "
+            "prompt lookup"
         )
     return found

@@ -51,9 +51,9 @@ def use_clock_attention(model: PreTrainedModel, **options: Any) -> PreTrainedMod
     Args:
         model: any `PreTrainedModel` with a decoder.
         options: options of `CrossClocks`: `pace` (target steps per source step, measured on the training data, default
-            1), `logit_scale`, `content` (keep the model's own dot products as evidence beside the clocks), `phi`,
-            `variance`, `log_variance_term`, `causal_norm`, `eps`, `impl`. There is no `clocks`: these models predict
-            each step from the previous ones, so only causal clocks do not leak future steps.
+            1), `logit_scale`, `content` (keep the model's own dot products as evidence, in addition to the clocks),
+            `phi`, `variance`, `log_variance_term`, `causal_norm`, `eps`, `impl`. There is no `clocks`: these models
+            predict each step from the previous ones, so only causal clocks do not leak future steps.
     """
     if not isinstance(model, PreTrainedModel):
         raise TypeError(
@@ -74,7 +74,7 @@ def use_clock_attention(model: PreTrainedModel, **options: Any) -> PreTrainedMod
     if not attentions:
         raise ValueError(
             f"use_clock_attention: found no cross-attention in {type(model).__name__}; it looks for decoder layers "
-            f"with one of {', '.join(CROSS_ATTENTIONS)}. Clocks align two sequences: a decoder alone has none to align"
+            f"with one of {', '.join(CROSS_ATTENTIONS)}. Clocks align two sequences, and a decoder alone has only one"
         )
     for name, module in attentions.items():
         if (reason := why_not(module)) is not None:
@@ -123,14 +123,14 @@ def why_not(module: nn.Module) -> str | None:
         return "it computes its attention by itself instead of through transformers' AttentionInterface"
     parameters = inspect.signature(type(module).forward).parameters
     if all(parameter.kind != parameter.VAR_KEYWORD for parameter in parameters.values()):
-        return "its forward takes no further keyword arguments, by which the clocks travel with the cache"
+        return "its forward takes no additional keyword arguments, which are needed to pass on the clocks in the cache"
     if "past_key_values" not in parameters:
         return (
-            "its forward takes no cache, so its queries are not steps of a target that follow each other; causal "
-            "clocks have no order to follow there"
+            "its forward takes no cache, so its queries are not consecutive steps of a target, and causal clocks need "
+            "such an order"
         )
     if not hasattr(module, "config"):
-        return "it has no config to name an attention function in"
+        return "it has no config in which to set the attention function"
     return None
 
 

@@ -45,7 +45,7 @@ class Side:
     tiles: int
     offsets: Tensor  # fp32 (B, H, D, tiles · block)
     anchors: Tensor  # fp32 (B, H, tiles, D)
-    records: Tensor  # fp32 (B, H, fields, tiles · block): variance and, of queries, two more
+    records: Tensor  # fp32 (B, H, fields, tiles · block): variance and, for queries, three more
     sums: Tensor  # fp32 (B, H, tiles · block)
     statistics: Tensor  # fp32 (B, H, tiles, 4)
     content: Tensor  # (B, H, L, C), or anything where there is none

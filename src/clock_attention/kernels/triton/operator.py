@@ -2,8 +2,7 @@
 
 The inputs are clocks and variances as computed by torch; the results are the output, the softmax statistics and, on
 request, weights. Only these and the inputs are kept for the backward pass, which reads the clocks and chooses the tiles
-again.
-Nothing is read back to the host and every launch depends on shapes alone, so a CUDA graph can capture it.
+again. Nothing is read back to the host and every launch depends on shapes alone, so a CUDA graph can capture it.
 """
 
 from __future__ import annotations
