@@ -50,3 +50,8 @@ def test_values_are_read_only_where_there_are_any():
 def test_options_do_not_change():
     with pytest.raises(dataclasses.FrozenInstanceError):
         ClockOptions().eps = 1.0
+
+
+def test_the_former_name_of_an_implementation_is_accepted_with_a_warning():
+    with pytest.warns(DeprecationWarning, match="impl='cuda' is called 'triton'"):
+        assert ClockOptions(impl="cuda") == ClockOptions(impl="triton")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from dataclasses import dataclass
 
 import torch
@@ -44,6 +45,9 @@ class ClockOptions:
     impl: str = "auto"
 
     def __post_init__(self) -> None:
+        if self.impl == "cuda":
+            warnings.warn("impl='cuda' is called 'triton' since version 0.3", DeprecationWarning, stacklevel=3)
+            object.__setattr__(self, "impl", "triton")
         for name, choices in (("clocks", CLOCKS), ("causal_norm", CAUSAL_NORMS), ("impl", IMPLEMENTATIONS)):
             got = getattr(self, name)
             if got not in choices:
