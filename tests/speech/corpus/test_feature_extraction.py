@@ -1,13 +1,21 @@
 """From an item to its row and mel frames."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
 import soundfile
 
+from clock_attention.files import temporary_name
 from clock_attention.speech.audio.mel import MelConfig
-from clock_attention.speech.corpus.feature_extraction import Settings, Worker, read_shard, shard_path
+from clock_attention.speech.corpus.feature_extraction import (
+    Settings,
+    Worker,
+    read_shard,
+    save_atomically,
+    shard_path,
+)
 from clock_attention.speech.corpus.recording_checks import Recording, Rejected
 
 
@@ -59,3 +67,12 @@ def test_settings_are_written_completely():
     assert written["mel"] == MelConfig.preset("paper").model_dump()
     assert written["limits"]["longest"] == 20.0
     assert written["hours"] == 2.0
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+def test_a_full_disk_is_an_error_that_names_the_file(tmp_path):
+    path = tmp_path / "000000.npy"
+    temporary_name(path).symlink_to("/dev/full")
+    with pytest.raises(OSError, match=r"000000\.npy: cannot be written \(.*is the disk full\?"):
+        save_atomically(path, np.zeros((1000, 80)))
+    assert list(tmp_path.iterdir()) == []

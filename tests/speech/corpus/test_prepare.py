@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from clock_attention.files import temporary_name
 from clock_attention.speech.corpus import prepare as preparation
 from clock_attention.speech.corpus.feature_extraction import Settings, Worker
 from clock_attention.speech.corpus.ljspeech import read_folder
@@ -178,3 +179,19 @@ def test_items_without_a_speaker_have_the_fingerprint_they_always_had(
     assert fingerprint_of([replace(readings[0], speaker="ann")], store_settings) != fingerprint_of(
         readings[:1], store_settings
     )
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+def test_a_disk_that_is_full_at_the_end_is_an_error_and_the_same_call_continues(
+    readings: list[TeacherPhrase], store: FeatureStore, store_settings: Settings, tmp_path: Path
+) -> None:
+    (tmp_path / "store").mkdir()
+    temporary_name(tmp_path / "store" / "mel.npy").symlink_to("/dev/full")
+    with pytest.raises(OSError, match=r"mel\.npy: cannot be written \(.*is the disk full\?"):
+        prepare(readings, tmp_path / "store", store_settings, workers=1)
+    assert contents(prepare(readings, tmp_path / "store", store_settings, workers=1)) == contents(store)
+
+
+def test_joined_frames_are_the_file_that_numpy_would_write(store: FeatureStore, tmp_path: Path) -> None:
+    np.save(tmp_path / "mel.npy", np.load(store.path / "mel.npy"))
+    assert (tmp_path / "mel.npy").read_bytes() == (store.path / "mel.npy").read_bytes()

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 import soundfile
@@ -143,5 +144,15 @@ def read_shard(out: Path, number: int) -> dict[str, Any]:
 
 def save_atomically(path: Path, array: np.ndarray[Any, Any]) -> None:
     """Write extracted features as .npy, complete or not at all."""
-    with replacing(path) as temporary, open(temporary, "wb") as file:
+    with written_atomically(path) as file:
         np.save(file, array)
+
+
+@contextmanager
+def written_atomically(path: Path) -> Iterator[IO[bytes]]:
+    """A file of features, open for writing; an error, such as a full disk, leaves nothing behind and names the file."""
+    try:
+        with replacing(path) as temporary, open(temporary, "wb") as file:
+            yield file
+    except OSError as error:  # numpy's own says how many bytes, but not of which file
+        raise OSError(f"{path}: cannot be written ({error}); is the disk full?") from error

@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-import os
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
@@ -21,7 +20,14 @@ from typing import Any
 import numpy as np
 
 from clock_attention.files import locked, write_atomically
-from clock_attention.speech.corpus.feature_extraction import Item, Settings, Worker, read_shard, shard_path
+from clock_attention.speech.corpus.feature_extraction import (
+    Item,
+    Settings,
+    Worker,
+    read_shard,
+    shard_path,
+    written_atomically,
+)
 from clock_attention.speech.corpus.shards import Progress, run_shards
 from clock_attention.speech.corpus.splits import assign_splits
 from clock_attention.speech.corpus.store import (
@@ -204,16 +210,16 @@ def finalize(
 
 def join_frames(out: Path, numbers: list[int], total: int, settings: Settings) -> None:
     """Finish a preparation: join the frames of all shards in mel.npy."""
-    temporary = out / "mel.npy.part"
-    joined = np.lib.format.open_memmap(temporary, mode="w+", dtype=settings.dtype, shape=(total, settings.mel.n_mels))
-    place = 0
-    for number in numbers:
-        shard = np.load(shard_path(out, number, "npy"), mmap_mode="r")[: total - place]
-        joined[place : place + len(shard)] = shard
-        place += len(shard)
-    joined.flush()
-    del joined
-    os.replace(temporary, out / "mel.npy")
+    dtype = np.dtype(settings.dtype)
+    header = {"descr": dtype.str, "fortran_order": False, "shape": (total, settings.mel.n_mels)}
+    # Not through a memory map: on a full disk, writing to one kills the process.
+    with written_atomically(out / "mel.npy") as file:
+        np.lib.format.write_array_header_1_0(file, header)
+        place = 0
+        for number in numbers:
+            shard = np.load(shard_path(out, number, "npy"), mmap_mode="r")[: total - place]
+            file.write(np.ascontiguousarray(shard, dtype).data)
+            place += len(shard)
 
 
 def statistics(out: Path, rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
