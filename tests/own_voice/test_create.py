@@ -262,6 +262,17 @@ def test_a_clip_that_was_deleted_by_hand_is_left_out_and_counted(another, record
     assert 60 * minutes_used(found) == pytest.approx(found["gather"]["seconds"] - seconds, abs=0.01)
 
 
+def test_a_clip_that_was_damaged_by_hand_is_left_out_and_counted(another, recordings, quick):
+    clip = sorted((another.with_name("me.work") / "clips" / "wavs").iterdir())[0]
+    seconds = soundfile.info(clip).duration
+    clip.write_bytes(b"")
+    found = create(order(recordings, another, quick), quiet=True)
+    (left_out,) = found["prepare"]["left_out"]
+    assert left_out[:2] == [clip.stem, "unreadable"]
+    assert left_out[3] == pytest.approx(seconds, abs=0.01)
+    assert found["prepare"]["removed"] == [0, 0]
+
+
 def test_a_voice_that_was_moved_can_be_measured_again(another, recordings, quick, tmp_path, monkeypatch):
     log = stages_run(monkeypatch)
     (tmp_path / "there").mkdir()

@@ -2,6 +2,8 @@
 
 import json
 
+import pytest
+
 from clock_attention.own_voice.gather import Gathered, table_digest
 from clock_attention.own_voice.transcribed import machine_made, marked, warnings_about_texts
 
@@ -35,3 +37,17 @@ def test_corrections_are_said_and_need_no_advice(tmp_path):
     assert warnings_about_texts(marked(Gathered(clips=1), machine_made(folder))) == [
         "1 of 1 texts were written by moonshine, corrected by hand"
     ]
+
+
+@pytest.mark.parametrize("content", ["{", "[]", '{"clips": "many"}', "\x00"])
+def test_a_file_that_does_not_say_who_wrote_the_texts_is_named(tmp_path, content):
+    (tmp_path / "gathered.json").write_text(content)
+    with pytest.raises(ValueError, match=r"gathered\.json is damaged or from another program; expected .*: restore it"):
+        machine_made(tmp_path)
+
+
+def test_the_mark_of_a_later_version_counts(tmp_path):
+    folder = transcribed_folder(tmp_path / "clips")
+    found = json.loads((folder / "gathered.json").read_text())
+    (folder / "gathered.json").write_text(json.dumps(found | {"something": "new"}))
+    assert machine_made(folder) == ("moonshine", 2)

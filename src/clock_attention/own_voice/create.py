@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any
 
-import soundfile
 import torch
 
 from clock_attention.evaluation.optional_packages import installed
@@ -47,13 +46,14 @@ from clock_attention.own_voice.training_plan import planned, threads, train_to, 
 from clock_attention.own_voice.transcribed import machine_made, marked, warnings_about_texts
 from clock_attention.speech.aligner import Aligner
 from clock_attention.speech.aligner.network import SHIPPED, model_name
-from clock_attention.speech.audio.sound_reading import load_audio
+from clock_attention.speech.audio.sound_reading import full_seconds, load_audio
 from clock_attention.speech.audio.wave import Wave
 from clock_attention.speech.corpus.cutting import TimedWord
 from clock_attention.speech.corpus.feature_extraction import Settings
 from clock_attention.speech.corpus.grammar import generate_sentences
 from clock_attention.speech.corpus.ljspeech import read_folder
 from clock_attention.speech.corpus.prepare import prepare
+from clock_attention.speech.corpus.recording_checks import Recording
 from clock_attention.speech.corpus.sources import Source, find_sources
 from clock_attention.speech.corpus.store import FeatureStore, Rejection
 from clock_attention.speech.corpus.store_alignment import align_store
@@ -192,8 +192,10 @@ class Creation:
         return asdict(marked(gathered, machine_made(self.order.recordings)))
 
     def check(self, gathered: Gathered) -> StageResult:
-        recordings = [row for row in read_folder(self.clips)[0] if row.path]  # clips may have been deleted by hand
-        clips = [Clip(row.id, row.text, soundfile.info(row.path).duration) for row in recordings]
+        listed, _ = read_folder(self.clips)
+        seconds = clip_seconds(listed)
+        recordings = [row for row in listed if row.id in seconds]
+        clips = [Clip(row.id, row.text, seconds[row.id]) for row in recordings]
         warnings = require_enough(clips, str(self.order.recordings), why_left_out(self.clips))
         warnings += require_quiet(gathered.above_noise)
         warnings += require_high_frequencies(gathered.narrowband, gathered.seconds_found)
@@ -238,8 +240,8 @@ class Creation:
         except FileExistsError:  # started under another path, which is part of the plan
             shutil.rmtree(self.store)
             store = prepare_here()
-        length = {row.id: soundfile.info(row.path).duration for row in recordings if row.path}
-        gone = gathered.clips - len(length)  # removed by hand, so their lengths are unknown
+        length = clip_seconds(recordings)
+        gone = gathered.clips - len(length)  # removed or damaged by hand, so their lengths are unknown
         each = max(0.0, gathered.seconds - sum(length.values())) / max(1, gone)
         removed = gone - sum(row.id not in length for row in store.rejected)
         return {
@@ -319,6 +321,12 @@ class Creation:
             recognizer=order.recognizer,
             report=lambda done: self.report("evaluate", done, len(texts)),
         )
+
+
+def clip_seconds(recordings: Sequence[Recording]) -> dict[str, float]:
+    """Lengths of the gathered clips by id, without those that were deleted or damaged by hand."""
+    found = {row.id: full_seconds(row.path) for row in recordings if row.path}
+    return {name: seconds for name, seconds in found.items() if seconds}
 
 
 def find_words(model: Path | None, wave: Wave, rate: int, text: str) -> list[TimedWord]:

@@ -13,9 +13,10 @@ import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
+from pydantic import TypeAdapter, ValidationError
 
 from clock_attention.files import make_folder, write_atomically
 from clock_attention.own_voice.written_words import written
@@ -298,5 +299,10 @@ def read_gathered(folder: Path) -> Gathered | None:
     path = folder / "gathered.json"
     if not path.is_file():
         return None
-    table: dict[str, Any] = json.loads(path.read_text("utf-8"))
-    return Gathered(**table)
+    try:
+        return TypeAdapter(Gathered).validate_json(path.read_bytes())
+    except ValidationError:
+        raise ValueError(
+            f"{path} is damaged or from another program; expected the file in which `corpus transcribe` marks "
+            "machine-made texts: restore it, or remove it if people wrote all texts"
+        ) from None
