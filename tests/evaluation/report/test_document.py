@@ -43,3 +43,10 @@ def test_columns_of_numbers_are_aligned_to_the_right() -> None:
     assert numeric(cells) == [False, True, False]
     assert markdown_table(cells).splitlines()[1] == "| --- | ---: | --- |"
     assert numeric([["only", "header"]]) == [False, False]
+
+
+def test_a_cell_of_several_lines_stays_in_its_row() -> None:
+    assert (
+        markdown_table([["", ""], ["consent", "I agree |\nto all"]]).splitlines()[2]
+        == r"| consent | I agree \| to all |"
+    )

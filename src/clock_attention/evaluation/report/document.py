@@ -62,7 +62,12 @@ def markdown_table(cells: Cells) -> str:
     """A table of a document as Markdown."""
     header, *rows = cells
     lines = [header, ["---:" if right else "---" for right in numeric(cells)], *rows]
-    return "".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |\n" for line in lines)
+    return "".join("| " + " | ".join(map(in_one_line, line)) + " |\n" for line in lines)
+
+
+def in_one_line(cell: str) -> str:
+    """A cell of a document's table as Markdown, where a line end or a `|` would end the cell."""
+    return " ".join(cell.splitlines()).replace("|", "\\|")
 
 
 def to_markdown(parts: Sequence[ReportPart], folder: Path) -> str:
