@@ -196,11 +196,20 @@ def test_the_order_of_sources_is_not_that_of_the_disk(table, sound, tmp_path, mo
     assert find_sources(tmp_path) == found
 
 
-@pytest.mark.parametrize("table", ["a\tOne.\n", '"a","One."\n', "b|Two.\n", ""])
-def test_a_table_that_names_nothing_is_an_error(sound, tmp_path, table):
+@pytest.mark.parametrize(
+    ("table", "why"),
+    [
+        ("a\tOne.\n", "its first row: malformed row, line 1: 1 columns"),
+        ('"a","One."\n', "its first row: malformed row, line 1: 1 columns"),
+        ("b|Two.\n", "its first row: missing, no audio file named b"),
+        ("", "it is empty; expected lines"),
+        (" \n\n", "it is empty; expected lines"),
+    ],
+)
+def test_a_table_that_names_nothing_is_an_error(sound, tmp_path, table, why):
     sound("wavs/a.wav")
     (tmp_path / "metadata.csv").write_text(table)
-    with pytest.raises(ValueError, match=r"metadata\.csv yields no usable recording"):
+    with pytest.raises(ValueError, match=rf"metadata\.csv yields no usable recording; {why}"):
         find_sources(tmp_path)
 
 

@@ -75,8 +75,8 @@ def sources_of_table(folder: Path) -> tuple[list[Source], list[Rejection]]:
     sources = [Source(row.id, row.path, row.text) for row in recordings if row.path]
     if not sources:
         first = next(iter([*(row.rejection for row in rejected), *missing]), None)
-        why = f"; the first row: {first.reason}, {first.detail}" if first else ", which is empty"
-        raise ValueError(f"{folder}: metadata.csv yields no usable recording{why}; expected lines `id|text`")
+        why = f"its first row: {first.reason}, {first.detail}" if first else "it is empty"
+        raise ValueError(f"{folder}: metadata.csv yields no usable recording; {why}; expected lines `id|text`")
     free = {path.resolve(): path for path in sound_files(visible_files(folder))}  # a link may lead to a used file
     for source in sources:
         free.pop(Path(source.path).resolve(), None)
