@@ -19,6 +19,10 @@ def test_a_voice_needs_consent():
 def test_impossible_orders_are_refused():
     with pytest.raises(ValueError, match="minutes: got 0, expected more than 0"):
         order(minutes=0)
+    with pytest.raises(ValueError, match="minutes: got nan, expected more than 0"):
+        order(minutes=float("nan"))
+    with pytest.raises(ValueError, match="blend: got 2, expected a share between 0 and 1"):
+        order(blend=2)
     with pytest.raises(ValueError, match="unknown recognizer 'ear'"):
         order(recognizer="ear")
 
@@ -27,3 +31,8 @@ def test_the_work_folder_is_next_to_the_voice():
     assert order().work == Path("voices/me.work")
     here = Order(Path("mine"), Path("."), "mine").work
     assert here == Path.cwd().with_name(f"{Path.cwd().name}.work")
+
+
+def test_a_voice_has_the_name_of_its_folder():
+    assert order().name == "me"
+    assert Order(Path("mine"), Path("."), "mine").name == Path.cwd().name

@@ -9,6 +9,7 @@ from clock_attention.own_voice.report import (
     left_out,
     measures_table,
     minutes_used,
+    note,
     numbers,
     worst_table,
 )
@@ -67,3 +68,8 @@ def test_curves_are_drawn_where_something_was_logged(rows, tmp_path):
     assert (tmp_path / "samples").exists() == bool(rows)
     if rows:
         assert imread(tmp_path / "samples" / "curves.png").std() > 0
+
+
+def test_a_note_ends_with_one_mark():
+    assert note("the room is audible") == "Note: the room is audible."
+    assert note("does somebody else speak?") == "Note: does somebody else speak?"

@@ -8,7 +8,7 @@ import torch
 from clock_attention.own_voice import fine_tuning, training_plan
 from clock_attention.own_voice.create import Creation, create
 from clock_attention.own_voice.order import Order
-from clock_attention.own_voice.training_plan import planned
+from clock_attention.own_voice.training_plan import planned, warnings_about_time
 from tests.speech.corpora import tiny_store
 
 CONSENT = "A synthetic voice: nobody had to be asked"
@@ -45,6 +45,15 @@ def test_the_planned_threads_train_and_too_few_steps_are_warned_about(order, mon
     assert torch.get_num_threads() == before
     assert "6 steps of training fit into 0.7 minutes" in warnings[-1]
     assert "500 sound better, and would take 50 minutes" in warnings[-1]
+
+
+def test_time_for_less_than_the_fewest_steps_is_not_said_to_be_enough(order):
+    plan = {"steps": 200, "worthwhile": 500, "seconds_per_step": 6.0, "threads": 1}
+    (warning,) = warnings_about_time(order(0.1), plan)
+    assert warning.startswith(
+        "200 steps of training, the least for a voice, take 20.0 minutes instead of 0.1 at the speed"
+    )
+    assert warning.endswith("500 sound better, and would take 50 minutes")
 
 
 def test_interrupted_while_timing_the_steps_nothing_is_planned(order, monkeypatch):

@@ -218,8 +218,8 @@ def refuse_among(recordings: Path, out: Path) -> None:
     """Refuse to gather into a folder inside the folder of recordings."""
     if out.resolve().is_relative_to(recordings.resolve()):
         raise ValueError(
-            f"{out} is inside the folder of recordings, {recordings}, where what is written would be taken for "
-            "recordings the next time: choose a folder outside"
+            f"{out} is inside the folder of recordings, {recordings}, so the next run would take files written "
+            "there for recordings: choose a folder outside"
         )
 
 

@@ -38,15 +38,25 @@ class Order:
                 "consent: whose voice is it, and did they agree? A voice of a person needs a statement for its card, "
                 'for example "I recorded myself, and anyone may use this voice"'
             )
-        if self.minutes <= 0:
+        if not self.minutes > 0:  # also of nan
             raise ValueError(f"minutes: got {self.minutes:g}, expected more than 0")
+        if not 0 <= self.blend <= 1:
+            raise ValueError(f"blend: got {self.blend:g}, expected a share between 0 and 1")
         require_known(self.recognizer)
 
     @property
     def work(self) -> Path:
         """The work folder next to the voice: everything needed to resume, and to create the voice again."""
-        out = Path(os.path.abspath(self.out)) if self.out.name in ("", "..") else self.out  # "." has no name
-        return out.with_name(f"{out.name}.work")
+        return self._named_out.with_name(f"{self.name}.work")
+
+    @property
+    def name(self) -> str:
+        """The name of the voice, which is that of its folder."""
+        return self._named_out.name
+
+    @property
+    def _named_out(self) -> Path:
+        return Path(os.path.abspath(self.out)) if self.out.name in ("", "..") else self.out  # "." has no name
 
 
 def require_folders(order: Order) -> None:

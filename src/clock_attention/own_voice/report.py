@@ -43,7 +43,7 @@ def write_card(order: Order, found: Findings) -> None:
         ["training", f"{provenance.steps} steps, {provenance.seconds / 60:.0f} minutes"],
         ["made with", provenance.software],
     ]
-    lines = [f"# {order.out.name}", "", "A person's voice, made with `clock-attention voice create`.", ""]
+    lines = [f"# {order.name}", "", "A person's voice, made with `clock-attention voice create`.", ""]
     lines += [markdown_table(rows), markdown_table(measures_table(measured))]
     lines += ["Use it only as its speaker has agreed to, and tell listeners that the speech is synthetic."]
     write_atomically(order.out / README, "\n".join(lines) + "\n")
@@ -55,10 +55,10 @@ def write_voice_report(order: Order, found: Findings, log: Path, samples: Path) 
     spoken = [(text, samples / f"voice_{number}.flac") for number, text in enumerate(measured["texts"])]
     recorded = [(text, samples / f"recording_{number}.flac") for number, text in enumerate(measured["recorded_texts"])]
     parts: list[ReportPart] = [
-        Heading(f"The voice {order.out.name}", 1),
+        Heading(f"The voice {order.name}", 1),
         f"Consent: {order.consent.rstrip('.')}. Licence: {order.licence}.",
     ]
-    parts += [*(f"Note: {warning}." for warning in found["check"]["warnings"])]
+    parts += [note(warning) for warning in found["check"]["warnings"]]
     parts += [Heading("Listen"), AudioSamples("The voice, on sentences that it has never seen:", tuple(spoken))]
     parts += [AudioSamples("The speaker, in recordings that were not learned from:", tuple(recorded))]
     parts += [Heading("Measures"), measures_table(measured), explanation(measured)]
@@ -78,8 +78,13 @@ def write_voice_report(order: Order, found: Findings, log: Path, samples: Path) 
             Picture(picture, f"Losses over steps; the discriminator joins after {ADVERSARY_SHARE:.0%} of them."),
         ]
     page = order.out / REPORT
-    write_atomically(page, to_html(parts, f"The voice {order.out.name}"))
+    write_atomically(page, to_html(parts, f"The voice {order.name}"))
     return page
+
+
+def note(warning: str) -> str:
+    """A warning as a sentence of a voice's report."""
+    return f"Note: {warning}" + ("" if warning.endswith("?") else ".")
 
 
 def numbers(measured: Findings) -> dict[str, Any]:

@@ -41,10 +41,14 @@ def warnings_about_time(order: Order, plan: StageResult) -> list[str]:
     """Warnings about a training plan: more minutes would make a better voice."""
     if order.steps is not None or plan["steps"] >= plan["worthwhile"]:
         return []
-    enough = plan["worthwhile"] * plan["seconds_per_step"] / 60
+    needed, enough = (plan[steps] * plan["seconds_per_step"] / 60 for steps in ("steps", "worthwhile"))
+    if needed > order.minutes:
+        time = f", the least for a voice, take {needed:.1f} minutes instead of {order.minutes:g}"
+    else:
+        time = f" fit into {order.minutes:g} minutes"
     return [
-        f"{plan['steps']} steps of training fit into {order.minutes:g} minutes at the speed this machine has now; "
-        f"{plan['worthwhile']} sound better, and would take {enough:.0f} minutes"
+        f"{plan['steps']} steps of training{time} at the speed this machine has now; {plan['worthwhile']} sound "
+        f"better, and would take {enough:.0f} minutes"
     ]
 
 
