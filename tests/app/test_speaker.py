@@ -163,7 +163,13 @@ def test_times_that_no_player_sends_are_refused(speaker, changes, complaint):
 
 @pytest.mark.parametrize(
     "given",
-    ["", "[]", "[" * 100_000, *(json.dumps({key: GIVEN[key] for key in GIVEN if key != gone}) for gone in GIVEN)],
+    [
+        "",
+        "[]",
+        "[" * 100_000,
+        json.dumps(GIVEN | {"seconds": 10**400}),
+        *(json.dumps({key: GIVEN[key] for key in GIVEN if key != gone}) for gone in GIVEN),
+    ],
 )
 def test_times_that_arrive_in_part_are_refused(given):
     with pytest.raises(ValueError, match="did not arrive as they were"):
