@@ -98,3 +98,15 @@ def test_what_ffmpeg_cannot_read_or_is_too_long_is_named(tmp_path: Path) -> None
         list(stream_audio(tmp_path / "text.m4a", 16000))
     with pytest.raises(ValueError, match=r"a\.m4a: longer than 2 s"):
         load_audio(converted(tmp_path / "a.m4a", seconds=3.5), 16000, longest=2.0)
+
+
+def test_a_flac_of_unknown_length_is_refused_with_a_remedy(tmp_path: Path) -> None:
+    path = tmp_path / "piped.flac"
+    soundfile.write(path, tone(0.5, 22050), 22050)
+    content = bytearray(path.read_bytes())
+    content[21] &= 0xF0  # the number of samples: 36 bits of the first block, which follows 8 bytes
+    content[22:26] = bytes(4)
+    path.write_bytes(content)
+    for read in (audio_seconds, lambda name: load_audio(name, 22050)):
+        with pytest.raises(ValueError, match=r"piped\.flac: its header does not say how long it is.*ffmpeg -i"):
+            read(path)

@@ -25,6 +25,7 @@ FOREIGN = frozenset(
     | {".spx", ".wv", ".ape", ".tta", ".mpc", ".mp2", ".ac3", ".au", ".snd", ".aifc"}
 )
 COUNTED_RATE = 1000  # of samples that are only counted, one byte each
+UNKNOWN_FRAMES = 0x7FFF_FFFF_FFFF_FFFF  # libsndfile's number of frames for a FLAC that does not say it
 UNKNOWN_LENGTH = 0x7FFF0000  # or more: what programs that write to a pipe put in place of an unknown length
 
 
@@ -179,6 +180,11 @@ def check_header(path: str | Path, rate: int, channels: int, frames: int, longes
         raise ValueError(f"{path}: a sample rate of {rate} Hz, expected {LOWEST_RATE} … {HIGHEST_RATE}")
     if not 1 <= channels <= MOST_CHANNELS:
         raise ValueError(f"{path}: {channels} channels, expected 1 … {MOST_CHANNELS}")
+    if frames == UNKNOWN_FRAMES:
+        raise ValueError(
+            f"{path}: its header does not say how long it is, as in a file that was written to a pipe: convert it, for "
+            "example with `ffmpeg -i FILE NEW.flac`"
+        )
     most = MOST_SAMPLES if longest < LONGEST_STREAM else MOST_CHANNELS * HIGHEST_RATE * round(longest)
     if not 0 <= frames <= longest * rate or frames * channels > most:
         raise ValueError(
