@@ -1,10 +1,14 @@
 """Steps follow from the minutes and the speed of the machine, and are planned once."""
 
 import json
+import subprocess
+import sys
+import tempfile
 
 import pytest
 import torch
 
+from clock_attention.files import HOST
 from clock_attention.own_voice import fine_tuning, training_plan
 from clock_attention.own_voice.create import Creation, create
 from clock_attention.own_voice.order import Order
@@ -54,6 +58,22 @@ def test_time_for_less_than_the_fewest_steps_is_not_said_to_be_enough(order):
         "200 steps of training, the least for a voice, take 20.0 minutes instead of 0.1 at the speed"
     )
     assert warning.endswith("500 sound better, and would take 50 minutes")
+
+
+def test_the_training_that_is_timed_leaves_nothing_behind_even_if_killed(order, tmp_path, monkeypatch):
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
+    left_over = tmp_path / "temporary" / f"clock-attention-timing-{HOST}-{ended.pid}-abcdefgh"
+    left_over.mkdir(parents=True)
+    planned = []
+    real = Creation.plan
+    monkeypatch.setattr(Creation, "plan", lambda self: planned.append(real(self)) or planned[0])
+    monkeypatch.setattr(Creation, "train", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+    with pytest.raises(KeyboardInterrupt):
+        create(order(1), quiet=True)
+    assert planned
+    assert list((tmp_path / "temporary").iterdir()) == []
 
 
 def test_interrupted_while_timing_the_steps_nothing_is_planned(order, monkeypatch):

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
 
+from clock_attention.files import temporary_folder
 from clock_attention.own_voice.fine_tuning import fine_tuning_config, steps_within, worthwhile_steps
 from clock_attention.own_voice.order import Order
 from clock_attention.own_voice.stages import StageResult
@@ -56,11 +57,14 @@ def seconds_per_step(count: int, order: Order, start: Start, store: FeatureStore
     """Seconds per training step with the discriminator and this number of threads, measured for the plan."""
     config = fine_tuning_config(start, TIMED_STEPS + 1, order.seed)
     config = config.changed(["adversarial_from=0", "pictures=0", "validate_every=1000", "log_every=1"])
-    with TemporaryDirectory(prefix="clock-attention-") as folder, threads(count):
-        run = Path(folder) / "run"
-        train_to(TIMED_STEPS + 1, config, store, run, start=start, quiet=True)
-        first, *_, last = read_log(run / "log.csv")  # the first step includes compilation
+    folder = temporary_folder("timing")  # which also removes those of killed processes: they hold checkpoints
+    try:
+        with threads(count):
+            train_to(TIMED_STEPS + 1, config, store, folder / "run", start=start, quiet=True)
+        first, *_, last = read_log(folder / "run" / "log.csv")  # the first step includes compilation
         return (float(last["seconds"]) - float(first["seconds"])) / TIMED_STEPS
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def train_to(step: int, config: RunConfig, store: FeatureStore, run: Path, **options: Any) -> Path:
