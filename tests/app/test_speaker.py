@@ -172,7 +172,7 @@ def test_times_that_no_player_sends_are_refused(speaker, changes, complaint):
     ],
 )
 def test_times_that_arrive_in_part_are_refused(given):
-    with pytest.raises(ValueError, match="did not arrive as they were"):
+    with pytest.raises(ValueError, match="arrived damaged"):
         Times.of(given)
 
 

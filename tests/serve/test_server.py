@@ -50,7 +50,7 @@ def test_answers_are_counted_and_broken_ones_do_not_end_the_server(caplog):
 
     call(whole, metrics)
     call(broken, metrics)
-    assert "an answer was broken off: gone" in caplog.text
+    assert "a response broke off: gone" in caplog.text
     with pytest.raises(RuntimeError):
         call(failing, metrics)
     text = metrics.text().decode()

@@ -70,7 +70,7 @@ class Times(NamedTuple):
             text, voice, decoding = (str(table[key]) for key in ("text", "voice", "decoding"))
             found = cls(text, float(table["seconds"]), words, voice, decoding)
         except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
-            raise ValueError("the times of the words did not arrive as they were: speak the text again") from None
+            raise ValueError("the times of the words arrived damaged: speak the text again") from None
         if not 0 < found.seconds <= LONGEST:
             raise ValueError(f"these times last {found.seconds:g} s; the page speaks for {LONGEST:g} s at most")
         return found

@@ -178,7 +178,7 @@ class Gathering:
         elif seconds <= LONGEST_CLIP:
             yield Cut(0.0, seconds, source.text)
         elif self.find_words is None:
-            raise ValueError(f"{seconds:.0f} s long, and nothing here can find its words to cut it")
+            raise ValueError(f"{seconds:.0f} s long, with a text: only `voice create` cuts recordings between words")
         else:
             words = self.find_words(wave, self.rate, source.text)
             if not words:

@@ -60,7 +60,7 @@ class Order:
 
 
 def require_folders(order: Order) -> None:
-    """Refuse an order whose folders are not folders, or hold files of something else."""
+    """Refuse an order whose folders are files, or belong to something else."""
     if order.out.exists() and not order.out.is_dir():
         raise NotADirectoryError(f"{order.out} is a file: name a folder for the voice")
     if order.aligner is not None and not order.aligner.is_dir():

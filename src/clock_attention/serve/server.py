@@ -50,7 +50,7 @@ class Counted:
         except Exception as error:
             if status is None:
                 raise
-            logger.warning("an answer was broken off: %s", error or type(error).__name__)
+            logger.warning("a response broke off: %s", error or type(error).__name__)
             status = "broken"
         finally:
             self.metrics.requests.labels("http", status or "none").inc()

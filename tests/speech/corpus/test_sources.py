@@ -49,7 +49,7 @@ def test_two_files_of_one_name_are_not_taken_for_one(sound, tmp_path):
     (good, other), rejected = find_sources(tmp_path)
     assert (good.path, good.fault) == (str(tmp_path / "a.wav"), "")
     assert (other.path, other.reason) == (str(tmp_path / "a.aac"), "duplicate id")
-    assert other.fault == "taken for the recording a.wav in another format"
+    assert other.fault == "it has the name of a.wav, so it counts as the same recording in another format"
     assert not rejected
 
 
@@ -135,7 +135,7 @@ def test_files_below_a_table_are_counted(sound, tmp_path):
         ("more/c.wav", "c.wav", "bad id"),
         ("day_2_a", "a.wav", "not in metadata.csv"),
     ]
-    assert left_out[-1].fault == "metadata.csv names files beside it and in wavs/ only"
+    assert left_out[-1].fault == "metadata.csv can only name files next to it and in wavs/"
     assert [(row.id, row.reason) for row in rejected] == [("day 2/e", "bad id")]
 
 

@@ -14,7 +14,8 @@ from clock_attention.files import read_utf8
 from clock_attention.speech.corpus.store import Rejection
 
 LONGEST_ID = 200  # bytes; file systems allow 255, and suffixes are added
-FORBIDDEN = frozenset('/\\<>:"|?*')
+SIGNS = '<>:"|?*'  # which some file systems refuse
+FORBIDDEN = frozenset("/\\" + SIGNS)
 
 
 def id_fault(name: str) -> str:
@@ -22,9 +23,7 @@ def id_fault(name: str) -> str:
     if not name or name.startswith(".") or name != name.strip():
         return "ids must not be empty, begin with a dot, or begin or end with a space"
     if wrong := [c for c in name if c in FORBIDDEN or unicodedata.category(c) in ("Cc", "Cs", "Zl", "Zp")]:
-        return (
-            f"{wrong[0]!a} in an id: ids are plain names, without folders, control characters and {' '.join('<>:|?*')}"
-        )
+        return f"{wrong[0]!a} in an id: ids are plain names, without folders, control characters or {' '.join(SIGNS)}"
     if len(name.encode()) > LONGEST_ID:
         return f"an id of {len(name.encode())} bytes, at most {LONGEST_ID} are allowed"
     return ""

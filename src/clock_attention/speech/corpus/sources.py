@@ -115,7 +115,9 @@ def unnamed_sources(folder: Path, files: Iterable[Path], sources: Iterable[Sourc
             unnamed.append(in_another_format(path, first))
             continue
         near = path.parent in (folder, folder / "wavs")
-        fault = "no row of metadata.csv names it" if near else "metadata.csv names files beside it and in wavs/ only"
+        fault = (
+            "no row of metadata.csv names it" if near else "metadata.csv can only name files next to it and in wavs/"
+        )
         name = free_id(plain_id(place_in(folder, path).removeprefix("wavs/")), names)
         unnamed.append(Source(name, str(path), None, fault, "not in metadata.csv"))
     return unnamed
@@ -123,7 +125,8 @@ def unnamed_sources(folder: Path, files: Iterable[Path], sources: Iterable[Sourc
 
 def in_another_format(path: Path, first: str) -> Source:
     """A source that is not used, as one of the same name exists in a better format."""
-    return Source(path.name, str(path), None, f"taken for the recording {first} in another format", "duplicate id")
+    fault = f"it has the name of {first}, so it counts as the same recording in another format"
+    return Source(path.name, str(path), None, fault, "duplicate id")
 
 
 def place_in(folder: Path, path: Path) -> str:

@@ -63,7 +63,7 @@ class RunDescription(BaseModel):
         write_atomically(run / "run.json", self.model_dump_json(indent=1))
 
     def require_continues(self, before: RunDescription) -> None:
-        """Raise if a run cannot be resumed so: training options may change; the model and the corpus may not."""
+        """Raise unless a run can be resumed with these: training options may change, model and corpus may not."""
         for what, mine, theirs in (
             ("model", self.config.model, before.config.model),
             ("corpus", self.language, before.language),
