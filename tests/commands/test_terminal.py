@@ -2,13 +2,14 @@
 
 import logging
 import warnings
+from pathlib import Path
 
 import pytest
 import typer
 from rich.console import Console
 
 from clock_attention.commands import terminal
-from clock_attention.commands.terminal import clear_errors, complain, one_line_errors, option
+from clock_attention.commands.terminal import as_argument, clear_errors, complain, one_line_errors, option
 
 
 @pytest.fixture
@@ -37,6 +38,11 @@ def test_interruption_says_how_to_go_on(complaints):
         raise KeyboardInterrupt
     assert end.value.exit_code == 130
     assert "the same command continues" in complaints.export_text()
+
+
+def test_a_path_can_be_copied_from_a_command_that_is_printed():
+    assert as_argument(Path("voices/me")) == "voices/me"
+    assert as_argument(Path("my voices/me")) == '"my voices/me"'
 
 
 def test_faults_of_the_program_keep_their_traceback():

@@ -6,6 +6,7 @@ import pytest
 from typer.testing import CliRunner
 
 from clock_attention.commands.main import app
+from clock_attention.commands.train import export_command
 from clock_attention.speech.training.run import RunDescription
 from clock_attention.speech.voice.from_run import export
 from clock_attention.speech.voice.voice import Voice
@@ -54,7 +55,9 @@ def test_a_run_on_recordings_of_people_is_exported_with_their_consent_only(run, 
     copy = shutil.copytree(run, tmp_path / "run")
     description = RunDescription.read(copy)
     assert description.recordings is False  # of synthetic speech: nobody has to agree
+    assert export_command(copy) == f"clock-attention export {copy} VOICE"
     description.model_copy(update={"recordings": True}).write(copy)
+    assert export_command(copy) == f'clock-attention export {copy} VOICE --consent "…"'
     command = ["export", str(copy), str(tmp_path / "voice")]
     refused = CliRunner().invoke(app, command, env={"COLUMNS": "300"})
     assert refused.exit_code == 1

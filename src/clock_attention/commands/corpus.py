@@ -26,7 +26,7 @@ from rich.progress import (
 )
 from rich.table import Table
 
-from clock_attention.commands.terminal import clear_errors, console
+from clock_attention.commands.terminal import as_argument, clear_errors, console
 from clock_attention.own_voice.gather import TRANSCRIPTS, Gathering, read_gathered, refuse_among, refuse_inside
 from clock_attention.speech.audio.mel import MelConfig
 from clock_attention.speech.corpus import prepare as preparation
@@ -206,7 +206,7 @@ def align(
         if not (store / "store.json").exists() and (store / "metadata.csv").exists():
             raise ValueError(
                 f"{store} is a folder of recordings: make a feature store of it first "
-                f"(clock-attention corpus prepare {store} --out STORE)"
+                f"(clock-attention corpus prepare {as_argument(store)} --out STORE)"
             )
         opened = FeatureStore.open(store)
         make = partial(Aligner.load, aligner)
@@ -273,7 +273,9 @@ def ljspeech(
         with Progress(*columns, console=console) as bar:
             task = bar.add_task("", total=LJSPEECH.size)
             corpus = fetch(LJSPEECH, into, lambda received: bar.update(task, completed=received))
-        console.print(f"LJSpeech-1.1 is in {corpus}; next: clock-attention corpus prepare {corpus} --out STORE")
+        console.print(
+            f"LJSpeech-1.1 is in {corpus}; next: clock-attention corpus prepare {as_argument(corpus)} --out STORE"
+        )
 
 
 @app.command()

@@ -34,6 +34,11 @@ def warn(line: str) -> None:
     complaints.print(f"warning: {line}", style="yellow", highlight=False, soft_wrap=True)
 
 
+def as_argument(path: object) -> str:
+    """A path as an argument of a command that is printed: in quotes if it contains a space."""
+    return f'"{path}"' if " " in str(path) else str(path)
+
+
 @contextmanager
 def clear_errors() -> Iterator[None]:
     """Make user errors and Ctrl-C end a command with one sentence on the terminal instead of a traceback."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from clock_attention.commands.terminal import complain, console, option
+from clock_attention.commands.terminal import as_argument, complain, console, option
 from clock_attention.speech.corpus.joined_stores import open_corpora
 from clock_attention.speech.model.config import AlignedConfig
 from clock_attention.speech.training.config import RunConfig, load_preset
@@ -81,7 +81,7 @@ def train(
             max_minutes=max_minutes,
         )
         if fabric.is_global_zero:
-            console.print(f"{last}\nmake a voice of it: clock-attention export {out} VOICE", highlight=False)
+            console.print(f"{last}\nmake a voice from it: {export_command(out)}", highlight=False, soft_wrap=True)
     except (ValueError, OSError, NonFiniteLossError) as error:
         complain(error)
         raise typer.Exit(1) from None
@@ -190,6 +190,12 @@ def export(
         complain(error)
         raise typer.Exit(1) from None
     console.print(message, highlight=False)
+
+
+def export_command(run: Path) -> str:
+    """The command that exports a finished training run as a voice."""
+    consent = ' --consent "…"' if RunDescription.read(run).recordings else ""
+    return f"clock-attention export {as_argument(run)} VOICE{consent}"
 
 
 def require_consent(run: Path, consent: str | None) -> None:

@@ -11,11 +11,12 @@ import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from clock_attention.commands.terminal import clear_errors, console, say
+from clock_attention.commands.terminal import as_argument, clear_errors, console, say
 from clock_attention.own_voice.create import STAGES
 from clock_attention.own_voice.create import create as run_creation
 from clock_attention.own_voice.order import Order
 from clock_attention.own_voice.report import REPORT, left_out, measures_table, minutes_used
+from clock_attention.speech.training.progress import readable_duration
 from clock_attention.speech.voice.voice_folder import CARD, WEIGHTS, VoiceCard, VoiceError, read_card, shipped_voices
 
 app = typer.Typer(help="Make a voice from your recordings.", no_args_is_help=True)
@@ -120,8 +121,8 @@ def create(
             console.print(f"left out when {stage}: {reason}: {clips} ({seconds} s)", highlight=False)
         console.print(
             f"{minutes_used(found):.1f} of {found['gather']['seconds_found'] / 60:.1f} minutes of recordings used. "
-            f"Made in {(time.monotonic() - started) / 60:.0f} min. Samples and details: {out / REPORT}\n"
-            f'clock-attention speak "Hello." --voice {out}',
+            f"Made in {readable_duration(time.monotonic() - started)}. Samples and details: {out / REPORT}\n"
+            f'clock-attention speak "Hello." --voice {as_argument(out)}',
             highlight=False,
             soft_wrap=True,
         )

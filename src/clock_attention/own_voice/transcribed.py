@@ -35,5 +35,5 @@ def warnings_about_texts(gathered: Gathered) -> list[str]:
         return [found]
     return [
         f"{found}, a recognizer, and the voice learns its mistakes: correct them in the metadata.csv that "
-        "`corpus transcribe` writes, and make the voice of its folder"
+        "`corpus transcribe` writes, and make the voice from that folder"
     ]
