@@ -152,6 +152,7 @@ def export(
     acoustic model (parallel decoding): phoneme ids in, mel frames and attention out.
     """
     from clock_attention.speech.voice.from_run import export as write_voice
+    from clock_attention.speech.voice.from_run import opened_voice
 
     try:
         if onnx and runtime:
@@ -168,10 +169,10 @@ def export(
             raise ValueError(
                 f"--consent belongs to the export of a run; the voice {source} has its own statement or none"
             )
-        if onnx:
-            message = write_onnx(source, target, licence, checkpoint, speaker, consent)
-        elif runtime:
-            message = write_runtime(source, target, licence, checkpoint, vocoder, speaker, consent)
+        if onnx or runtime:
+            with opened_voice(source, checkpoint, licence=licence, consent=consent) as voice:
+                one = one_of(voice, speaker)
+                message = write_onnx(one, target) if onnx else write_runtime(one, target, vocoder)
         else:
             card = write_voice(
                 Path(source),
@@ -218,43 +219,24 @@ def one_of(voice: Voice, speaker: str | None) -> Voice:
     return voice
 
 
-def write_runtime(
-    source: str,
-    target: Path,
-    licence: str,
-    checkpoint: str,
-    vocoder: str,
-    speaker: str | None = None,
-    consent: str | None = None,
-) -> str:
-    """Export a voice or a run for the runtime without torch (`export --runtime`); returns the message."""
+def write_runtime(voice: Voice, target: Path, vocoder: str) -> str:
+    """Export a voice for the runtime without torch (`export --runtime`); returns the message."""
     try:
         from clock_attention.runtime.export import export_runtime
     except ModuleNotFoundError as error:
         raise ImportError(f"--runtime needs {error.name}: pip install 'clock-attention[onnx]'") from None
-    from clock_attention.speech.voice.from_run import opened_voice
 
-    with opened_voice(source, checkpoint, licence=licence, consent=consent) as voice:
-        export_runtime(one_of(voice, speaker), target, vocoder=vocoder)
+    export_runtime(voice, target, vocoder=vocoder)
     size = sum(file.stat().st_size for file in target.iterdir()) / 1e6
-    return f"{target}: {size:.1f} MB; speak with `python -m clock_attention.runtime {target} TEXT`"
+    return f"{target}: {size:.1f} MB; speak with `python -m clock_attention.runtime {as_argument(target)} TEXT`"
 
 
-def write_onnx(
-    source: str,
-    target: Path,
-    licence: str,
-    checkpoint: str,
-    speaker: str | None = None,
-    consent: str | None = None,
-) -> str:
-    """Export a voice or a run to .onnx (`export --onnx`); returns the message for the user."""
+def write_onnx(voice: Voice, target: Path) -> str:
+    """Export a voice to .onnx (`export --onnx`); returns the message for the user."""
     try:
         from clock_attention.speech.voice.onnx_export import export_onnx
     except ModuleNotFoundError as error:
         raise ImportError(f"--onnx needs {error.name}: pip install 'clock-attention[onnx]'") from None
-    from clock_attention.speech.voice.from_run import opened_voice
 
-    with opened_voice(source, checkpoint, licence=licence, consent=consent) as voice:
-        export_onnx(one_of(voice, speaker), target)
+    export_onnx(voice, target)
     return f"{target}: {target.stat().st_size / 1e6:.1f} MB, {len(voice.language.symbols)} phonemes"
