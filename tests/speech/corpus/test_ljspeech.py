@@ -119,3 +119,12 @@ def test_a_name_for_all_where_the_metadata_has_none(tmp_path: Path) -> None:
     recordings, rejected = read_folder(tmp_path, "ann")
     assert [row.speaker for row in recordings] == ["ann", "ann"]
     assert [row.reason for row in rejected] == ["malformed row"]
+
+
+def test_a_header_may_call_the_third_column_the_speaker(tmp_path: Path) -> None:
+    (tmp_path / "metadata.csv").write_text("audio_file|text|speaker_name\na|One.|ann\nwavs/b.wav|Two.|bob\nc|Three.\n")
+    for name in "abc":
+        (tmp_path / f"{name}.wav").touch()
+    recordings, rejected = read_folder(tmp_path)
+    assert [(row.id, row.text, row.speaker) for row in recordings] == [("a", "One.", "ann"), ("b.wav", "Two.", "bob")]
+    assert [(row.id, row.reason) for row in rejected] == [("c", "malformed row")]

@@ -32,7 +32,8 @@ def read_folder(folder: str | Path, speaker: str = "") -> tuple[list[Recording],
     The third column is used if it is present and not empty. A fourth column names the speaker of each recording; if it
     is empty or missing, the speaker is `speaker`. Audio is looked for in `wavs/` and in the folder itself;
     an id is a plain name, with or without `wavs/` and the suffix of its file. A recording without a file is kept, so
-    that the preparation lists it as missing along with all other rejections. A header row is skipped.
+    that the preparation lists it as missing along with all other rejections. A header row is skipped; if it calls
+    the third column the speaker, as in `audio_file|text|speaker_name`, there is no normalized text.
     """
     recordings, rejected = read_rows(folder, speaker)
     return recordings, [row.rejection for row in rejected]
@@ -55,7 +56,9 @@ def read_rows(folder: str | Path, speaker: str = "") -> tuple[list[Recording], l
         columns[0] = columns[0].removeprefix("wavs/")
     files = AudioFiles(folder).match(columns[0] for _, columns in rows)
     if rows and is_header(rows[0][1]) and rows[0][1][0] not in files:
-        del rows[0]
+        _, header = rows.pop(0)
+        if len(header) == 3 and header[2].casefold().startswith("speaker"):
+            rows = [(number, [*columns[:2], "", *columns[2:]]) for number, columns in rows]
     several = names_speakers(rows)
     for number, columns in rows:
         name, who = columns[0], columns[3] if len(columns) == 4 and columns[3] else speaker
