@@ -1,4 +1,4 @@
-"""Makes the audio samples and the picture of the README with the voice in the package.
+"""Makes the audio samples and the picture of the README with the voices in the package.
 
 python docs/samples/make.py [VOICE]            # writes docs/samples/*.mp3 and docs/figures/speak.png
 """
@@ -23,6 +23,7 @@ SAMPLES: dict[str, tuple[str, dict[str, Any]]] = {
     "four_seconds": ("These words take exactly four seconds, not one frame more.", {"duration": 4.0}),
     "long": ("Glue the sheet to the dark blue background. It's easy to tell the depth of a well.", {}),
     "autoregressive": (CANOE, {}),
+    "kathleen": ("This voice learned from eighty minutes of recordings, in a quarter of an hour.", {}),
 }
 
 
@@ -30,7 +31,7 @@ def main() -> None:
     torch.set_num_threads(1)
     name = sys.argv[1] if len(sys.argv) > 1 else "default"
     for sample, (text, options) in SAMPLES.items():
-        voice = Voice.load(name)
+        voice = Voice.load("kathleen" if sample == "kathleen" else name)
         if sample == "autoregressive":
             voice = voice.with_decoding("autoregressive")
         speech = voice.speak(text, **options)
