@@ -170,7 +170,8 @@ def test_two_processes_give_the_losses_of_one(changes, store, tmp_path):
     subprocess.run(command(store, tmp_path / "one", *options), check=True, capture_output=True)
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
     two = [*torchrun, *command(store, tmp_path / "two", "--devices", "2", *options)[1:]]
-    subprocess.run(two, check=True, capture_output=True, timeout=300)
+    done = subprocess.run(two, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stdout + done.stderr
     logs = []
     for name in ("one", "two"):
         with open(tmp_path / name / "log.csv") as file:
