@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from clock_attention.own_voice.order import Order
+from clock_attention.own_voice.order import Order, sentences_to_speak
 
 
 def order(**options):
@@ -25,6 +25,15 @@ def test_impossible_orders_are_refused():
         order(blend=2)
     with pytest.raises(ValueError, match="unknown recognizer 'ear'"):
         order(recognizer="ear")
+
+
+def test_prompts_without_words_are_refused_before_the_training(tmp_path):
+    pytest.importorskip("whisper_normalizer")
+    prompts = tmp_path / "prompts.txt"
+    prompts.write_text("One dog.\nUm.\n")
+    with pytest.raises(ValueError, match=r"the text 'Um.' has no words to compare with"):
+        sentences_to_speak(order(prompts=prompts))
+    assert sentences_to_speak(order(prompts=prompts, count=1)) == ["One dog."]
 
 
 def test_the_work_folder_is_next_to_the_voice():

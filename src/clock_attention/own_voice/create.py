@@ -13,7 +13,6 @@ from typing import Any
 import torch
 
 from clock_attention.evaluation.optional_packages import installed
-from clock_attention.evaluation.prompts import read_prompts
 from clock_attention.evaluation.scoring.recognizers import load_recognizer
 from clock_attention.evaluation.scoring.speaker_similarity import load_encoder
 from clock_attention.files import locked
@@ -37,7 +36,7 @@ from clock_attention.own_voice.gather import (
     why_left_out,
 )
 from clock_attention.own_voice.measure import judges, measure
-from clock_attention.own_voice.order import Order, require_folders
+from clock_attention.own_voice.order import Order, require_folders, sentences_to_speak
 from clock_attention.own_voice.report import minutes_used, write_card, write_voice_report
 from clock_attention.own_voice.spread import MOST_SPREAD
 from clock_attention.own_voice.stage_inputs import clips_digest, gathering_inputs, start_digest
@@ -50,7 +49,6 @@ from clock_attention.speech.audio.sound_reading import full_seconds, load_audio
 from clock_attention.speech.audio.wave import Wave
 from clock_attention.speech.corpus.cutting import TimedWord
 from clock_attention.speech.corpus.feature_extraction import Settings
-from clock_attention.speech.corpus.grammar import generate_sentences
 from clock_attention.speech.corpus.ljspeech import read_folder
 from clock_attention.speech.corpus.prepare import prepare
 from clock_attention.speech.corpus.recording_checks import Recording
@@ -83,8 +81,7 @@ def create(
     refuse_inside(order.recordings, order.work)
     # Report mistakes before writing anything.
     require_folders(order)
-    if order.prompts is not None:
-        read_prompts(order.prompts)
+    sentences_to_speak(order)
     if order.recognizer != Order.recognizer:
         load_recognizer(order.recognizer)  # the default one may be missing; its measures are then skipped
     sources, rejected = find_sources(order.recordings)
@@ -308,10 +305,7 @@ class Creation:
 
     def evaluate(self) -> StageResult:
         order = self.order
-        if order.prompts is None:
-            texts = [text for _, text in generate_sentences(order.count, seed=1)]
-        else:
-            texts = [prompt.text for prompt in read_prompts(order.prompts)][: order.count]
+        texts = sentences_to_speak(order)
         return measure(
             Voice.load(order.out),
             FeatureStore.open(self.store),

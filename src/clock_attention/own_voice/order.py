@@ -6,7 +6,11 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from clock_attention.evaluation.optional_packages import installed
+from clock_attention.evaluation.prompts import read_prompts
+from clock_attention.evaluation.scoring.error_rates import require_words
 from clock_attention.evaluation.scoring.recognizers import require_known
+from clock_attention.speech.corpus.grammar import generate_sentences
 
 SENTENCES = 24  # spoken to measure the voice
 
@@ -57,6 +61,17 @@ class Order:
     @property
     def _named_out(self) -> Path:
         return Path(os.path.abspath(self.out)) if self.out.name in ("", "..") else self.out  # "." has no name
+
+
+def sentences_to_speak(order: Order) -> list[str]:
+    """The test sentences of an order for a voice; refuses prompts without a word that a recognizer could miss."""
+    if order.prompts is None:
+        return [text for _, text in generate_sentences(order.count, seed=1)]
+    texts = [prompt.text for prompt in read_prompts(order.prompts)][: order.count]
+    if installed("whisper-normalizer"):  # without it, there is no word error rate
+        for text in texts:
+            require_words(text)
+    return texts
 
 
 def require_folders(order: Order) -> None:
