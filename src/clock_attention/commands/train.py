@@ -94,8 +94,6 @@ def chosen_config(
 
     A run that starts from a voice has the voice's model.
     """
-    from clock_attention.speech.training.run import RunDescription
-
     if resume and preset is None and (out / "run.json").exists():
         config = RunDescription.read(out).config
     else:
@@ -110,8 +108,6 @@ def chosen_config(
 
 def say_what_changed(out: Path, config: RunConfig) -> None:
     """Print the training options that `train` changes in a resumed run; a --preset given again replaces them all."""
-    from clock_attention.speech.training.run import RunDescription
-
     if not (out / "run.json").exists():
         return
     before, now = (one.training.model_dump() for one in (RunDescription.read(out).config, config))
@@ -161,19 +157,16 @@ def export(
             raise ValueError("--lexicon belongs to a voice: export that first, then the voice with --runtime")
         if onnx and lexicon is not None:
             raise ValueError("--lexicon belongs to a voice; an ONNX file holds the acoustic model alone")
-        if target.suffix.lower() == ".onnx" and not (onnx or runtime):
+        as_voice = not (onnx or runtime)
+        if as_voice and target.suffix.lower() == ".onnx":
             raise ValueError(f"{target}: a voice is a folder; for an ONNX file add --onnx")
-        if not (onnx or runtime) or (Path(source) / "run.json").exists():
+        if as_voice or (Path(source) / "run.json").exists():
             require_consent(Path(source), consent)
         elif consent is not None:
             raise ValueError(
                 f"--consent belongs to the export of a run; the voice {source} has its own statement or none"
             )
-        if onnx or runtime:
-            with opened_voice(source, checkpoint, licence=licence, consent=consent) as voice:
-                one = one_of(voice, speaker)
-                message = write_onnx(one, target) if onnx else write_runtime(one, target, vocoder)
-        else:
+        if as_voice:
             card = write_voice(
                 Path(source),
                 target,
@@ -187,6 +180,10 @@ def export(
             names = ", ".join(one.name for one in card.language.speakers)
             message = f"{target}: {card.provenance.steps} steps, validation L1 {card.provenance.valid_l1}"
             message += f", speakers {names}" if names else ""
+        else:
+            with opened_voice(source, checkpoint, licence=licence, consent=consent) as voice:
+                one = one_of(voice, speaker)
+                message = write_onnx(one, target) if onnx else write_runtime(one, target, vocoder)
     except (ValueError, OSError, ImportError) as error:
         complain(error)
         raise typer.Exit(1) from None
